@@ -261,12 +261,12 @@ var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, any
 		return pipeline.WriteVCF(out, g, sample, variant.Config{}, version, fold.Variants(sample, g.Rank))
 	},
 	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error {
-		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.Told(sample, g), fold.Variants(sample, g.Rank))
+		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.ReferenceRecords(sample, g), fold.Variants(sample, g.Rank))
 	},
 	bedMethyl: nil,
 	motifList: nil,
 	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
-		return pipeline.WriteCallable(out, fold.Told(sample, g))
+		return pipeline.WriteCallable(out, fold.ReferenceRecords(sample, g))
 	},
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/porestream/porestream/version"
 )
 
-func TestAboutTellsPartsThatAreMissing(t *testing.T) {
+func TestAboutReportsPartsThatAreMissing(t *testing.T) {
 	a := aboutProgram("pore", []Part{
 		{"minimap2", func() (string, error) { return "2.31", nil }},
 		{"ONNX Runtime", func() (string, error) { return "", errors.New("not found:\n tried a, b") }},

@@ -112,9 +112,9 @@ func (s *Service) begin(ctx context.Context, c *courier, group, topic string, pa
 	return nil
 }
 
-// Try sends an example to every destination, once, and calls tell with the
+// Try sends an example to every destination, once, and calls report with the
 // outcome of each.
-func Try(ctx context.Context, cfg *Config, log *slog.Logger, tell func(destination string, err error)) error {
+func Try(ctx context.Context, cfg *Config, log *slog.Logger, report func(destination string, err error)) error {
 	a := Example()
 	document, err := a.JSON()
 	if err != nil {
@@ -131,7 +131,7 @@ func Try(ctx context.Context, cfg *Config, log *slog.Logger, tell func(destinati
 		if err != nil {
 			failed++
 		}
-		tell(d.Name, err)
+		report(d.Name, err)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d destinations don't take the test", failed, len(cfg.Destinations))

@@ -95,11 +95,11 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		}
 		maps.Copy(out.Controls, own)
 		table := carryover.NewTable(own, stream.SamplesOf(run))
-		var judged []string
+		var evaluated []string
 		for _, key := range slices.Sorted(maps.Keys(fold.latest)) {
 			if v := fold.latest[key]; v.Status != streampb.CallStatus_RETRACTED.String() && table.Judges(v.Sample) {
 				table.Add(v.Allele.Contig, editOf(v))
-				judged = append(judged, key)
+				evaluated = append(evaluated, key)
 			}
 		}
 		for contig, list := range table.Alleles() {
@@ -107,7 +107,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 				table.Count(sample, contig, 0, readsOf(counts))
 			}
 		}
-		for _, key := range judged {
+		for _, key := range evaluated {
 			v := fold.latest[key]
 			j := table.Judge(v.Sample, v.Allele.Contig, editOf(v))
 			if old := worst[key]; old == nil || j.Explained && !old.Explained || j.Explained == old.Explained && j.Share > old.Share {

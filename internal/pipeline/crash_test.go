@@ -385,10 +385,10 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		var vcf bytes.Buffer
 		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, "", variants.Variants(sample, l.genome.Rank)))
 		files[sample+".vcf"] = vcf.String()
-		told := variants.Told(sample, l.genome)
+		records := variants.ReferenceRecords(sample, l.genome)
 		var gvcf, callable bytes.Buffer
-		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, "", variant.AnyAllele, told, variants.Variants(sample, l.genome.Rank)))
-		require.NoError(t, WriteCallable(&callable, told))
+		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, "", variant.AnyAllele, records, variants.Variants(sample, l.genome.Rank)))
+		require.NoError(t, WriteCallable(&callable, records))
 		files[sample+".g.vcf"], files[sample+".bed"] = gvcf.String(), callable.String()
 		var said bytes.Buffer
 		for _, a := range alerts.Alerts(sample) {

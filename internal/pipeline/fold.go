@@ -67,8 +67,8 @@ func (f *Fold) Shown() []string {
 	for _, v := range f.latest {
 		shown[v.Sample] = true
 	}
-	for place, told := range f.references {
-		shown[place.sample] = shown[place.sample] || told.read
+	for place, ref := range f.references {
+		shown[place.sample] = shown[place.sample] || ref.read
 	}
 	maps.DeleteFunc(shown, func(_ string, read bool) bool { return !read })
 	return slices.Sorted(maps.Keys(shown))

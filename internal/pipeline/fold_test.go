@@ -267,8 +267,8 @@ func TestWriteResults(t *testing.T) {
 		if !slices.Equal(names, c.want) {
 			t.Fatalf("files %q, want %q", names, c.want)
 		}
-		if told := slices.Sorted(maps.Values(r.Summary.Files)); !slices.Equal(told, slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasSuffix(n, "variants.vcf") })) {
-			t.Errorf("the summary names %q, the files are %q", told, names)
+		if listed := slices.Sorted(maps.Values(r.Summary.Files)); !slices.Equal(listed, slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasSuffix(n, "variants.vcf") })) {
+			t.Errorf("the summary names %q, the files are %q", listed, names)
 		}
 		name := func(kind string) string {
 			return filepath.Join(dir, names[slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, kind) })])

@@ -33,25 +33,25 @@ type reference struct {
 }
 
 func (r references) add(rec stream.Record) error {
-	told, err := event.DecodeReference(rec)
-	if told == nil {
+	ref, err := event.DecodeReference(rec)
+	if ref == nil {
 		return err
 	}
-	place := referencePlace{told.Sample, told.Stretch.Contig, told.Stretch.Pos}
-	if told.Revision > r[place].revision {
-		r[place] = reference{told.Revision, rec, tellsOfReads(told)}
+	place := referencePlace{ref.Sample, ref.Stretch.Contig, ref.Stretch.Pos}
+	if ref.Revision > r[place].revision {
+		r[place] = reference{ref.Revision, rec, showsReads(ref)}
 	}
 	return nil
 }
 
-// tellsOfReads reports whether the record of a stretch differs from that of a stretch without reads.
-func tellsOfReads(told *event.Reference) bool {
-	return slices.ContainsFunc(told.Blocks, func(b event.ReferenceBlock) bool { return b.Depth > 0 || b.Quality > 0 }) ||
-		slices.ContainsFunc(told.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
+// showsReads reports whether the record of a stretch differs from that of a stretch without reads.
+func showsReads(ref *event.Reference) bool {
+	return slices.ContainsFunc(ref.Blocks, func(b event.ReferenceBlock) bool { return b.Depth > 0 || b.Quality > 0 }) ||
+		slices.ContainsFunc(ref.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
 }
 
-// Told holds the records of a sample's places without a variant, region by region.
-type Told struct {
+// ReferenceRecords holds the records of a sample's places without a variant, region by region.
+type ReferenceRecords struct {
 	sample  string
 	genome  *genome.Genome
 	regions map[regionPlace][]stream.Record // by position
@@ -62,8 +62,8 @@ type regionPlace struct {
 	index  int
 }
 
-// Told returns the records of a sample's places without a variant.
-func (f *Fold) Told(sample string, g *genome.Genome) Told {
+// ReferenceRecords returns the records of a sample's places without a variant.
+func (f *Fold) ReferenceRecords(sample string, g *genome.Genome) ReferenceRecords {
 	places := make([]referencePlace, 0, len(f.references))
 	for p := range f.references {
 		if p.sample == sample {
@@ -73,7 +73,7 @@ func (f *Fold) Told(sample string, g *genome.Genome) Told {
 	slices.SortFunc(places, func(a, b referencePlace) int {
 		return cmp.Or(cmp.Compare(a.contig, b.contig), cmp.Compare(a.pos, b.pos))
 	})
-	t := Told{sample: sample, genome: g, regions: make(map[regionPlace][]stream.Record)}
+	t := ReferenceRecords{sample: sample, genome: g, regions: make(map[regionPlace][]stream.Record)}
 	for _, p := range places {
 		key := regionPlace{p.contig, int(p.pos-1) / align.RegionWidth}
 		t.regions[key] = append(t.regions[key], f.references[p].record)
@@ -83,17 +83,17 @@ func (f *Fold) Told(sample string, g *genome.Genome) Told {
 
 // each passes the regions of the genome to emit, in order. It is an error if a region
 // has no records.
-func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*event.Reference) error) error {
+func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, events []*event.Reference) error) error {
 	for _, c := range t.genome.Contigs {
 		for i := 0; i*align.RegionWidth < len(c.Seq); i++ {
 			start, end := align.RegionBounds(i, len(c.Seq))
 			var events []*event.Reference
 			for _, rec := range t.regions[regionPlace{c.Name, i}] {
-				told, err := event.DecodeReference(rec)
+				ref, err := event.DecodeReference(rec)
 				if err != nil {
 					return err
 				}
-				events = append(events, told)
+				events = append(events, ref)
 			}
 			if len(events) == 0 {
 				return fmt.Errorf("sample %s: nothing was told of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
@@ -110,8 +110,8 @@ func (t Told) each(emit func(contig *genome.Contig, start, end int, events []*ev
 // WriteGVCF writes the variants of one sample, which are in the order of the file, and
 // the blocks between them: the same bytes as pore call of the same reads. anyAllele is
 // [variant.AnyAllele] or [variant.NonReference]; version as of WriteVCF.
-func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllele string, told Told, variants []*event.Variant) error {
-	header := variant.Header(told.genome.Contigs, told.sample, caller)
+func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllele string, records ReferenceRecords, variants []*event.Variant) error {
+	header := variant.Header(records.genome.Contigs, records.sample, caller)
 	declareStatus(header, variants)
 	_ = header.SetVersion(version) // of a higher version if the file needs one, and says so: results aren't given up for it
 	variant.DeclareBlocks(header, anyAllele)
@@ -120,7 +120,7 @@ func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllel
 		return err
 	}
 	rows := variant.NewRows(anyAllele, out.Write)
-	err = told.each(func(contig *genome.Contig, start, end int, events []*event.Reference) error {
+	err = records.each(func(contig *genome.Contig, start, end int, events []*event.Reference) error {
 		var calls []*streampb.Call
 		for len(variants) > 0 && variants[0].Allele.Contig == contig.Name && int(variants[0].Allele.Pos) <= end {
 			calls = append(calls, variants[0].ToCall())
@@ -137,13 +137,13 @@ func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllel
 					block.Likelihoods = append(block.Likelihoods, int(l))
 				}
 				if len(block.Likelihoods) < 2 || block.Start < start || block.End <= block.Start || block.End > end {
-					return fmt.Errorf("sample %s: what was told of %s:%d-%d can't be a block", told.sample, contig.Name, b.Pos, b.End)
+					return fmt.Errorf("sample %s: what was told of %s:%d-%d can't be a block", records.sample, contig.Name, b.Pos, b.End)
 				}
 				blocks = append(blocks, block)
 			}
 		}
 		if len(blocks) == 0 && len(calls) == 0 {
-			return fmt.Errorf("sample %s: no block was told of %s:%d-%d: the processors were started without --gvcf", told.sample, contig.Name, start+1, end)
+			return fmt.Errorf("sample %s: no block was told of %s:%d-%d: the processors were started without --gvcf", records.sample, contig.Name, start+1, end)
 		}
 		return rows.Add(contig, end, calls, blocks)
 	})
@@ -158,7 +158,7 @@ func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllel
 
 // WriteCallable writes how callable each position of a sample is, as BED: the same
 // bytes as pore call of the same reads.
-func WriteCallable(w io.Writer, told Told) error {
+func WriteCallable(w io.Writer, records ReferenceRecords) error {
 	buf := bufio.NewWriter(w)
 	var contig string
 	var last event.CallableSpan
@@ -167,12 +167,12 @@ func WriteCallable(w io.Writer, told Told) error {
 			fmt.Fprintf(buf, "%s\t%d\t%d\t%s\n", contig, last.Pos-1, last.End, last.Callability) // its error stays until Flush
 		}
 	}
-	err := told.each(func(c *genome.Contig, start, end int, events []*event.Reference) error {
+	err := records.each(func(c *genome.Contig, start, end int, events []*event.Reference) error {
 		at := int64(start) + 1
 		for _, e := range events {
 			for _, s := range e.Callable {
 				if s.Pos != at {
-					return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told", told.sample, c.Name, at, s.Pos-1)
+					return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told", records.sample, c.Name, at, s.Pos-1)
 				}
 				at = s.End + 1
 				if contig == c.Name && last.End+1 == s.Pos && last.Callability == s.Callability {
@@ -184,7 +184,7 @@ func WriteCallable(w io.Writer, told Told) error {
 			}
 		}
 		if at != int64(end)+1 {
-			return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told: the processors were started without --callable", told.sample, c.Name, at, end)
+			return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told: the processors were started without --callable", records.sample, c.Name, at, end)
 		}
 		return nil
 	})
@@ -201,16 +201,16 @@ func (r *Result) writeReference(prefix func(name string) string, sample string, 
 	if !r.Survey.GVCF && !r.Survey.Callable {
 		return nil
 	}
-	told := r.Fold.Told(sample, r.Genome)
+	records := r.Fold.ReferenceRecords(sample, r.Genome)
 	if r.Survey.GVCF {
 		if err := wholefile.Write(prefix("variants.g.vcf"), func(w *bufio.Writer) error {
-			return WriteGVCF(w, r.Caller, r.VCFVersion, r.Survey.Symbol(), told, variants)
+			return WriteGVCF(w, r.Caller, r.VCFVersion, r.Survey.Symbol(), records, variants)
 		}); err != nil {
 			return err
 		}
 	}
 	if r.Survey.Callable {
-		return wholefile.Write(prefix("callable.bed"), func(w *bufio.Writer) error { return WriteCallable(w, told) })
+		return wholefile.Write(prefix("callable.bed"), func(w *bufio.Writer) error { return WriteCallable(w, records) })
 	}
 	return nil
 }

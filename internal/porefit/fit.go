@@ -14,16 +14,16 @@ import (
 	"github.com/porestream/porestream/stat"
 )
 
-// Judge measures reads by a table of levels.
-type Judge struct {
+// Meter measures reads by a table of levels.
+type Meter struct {
 	K, Centre int
 	Levels    []float32
 	Config    eventalign.Config
 }
 
-// NewJudge measures by the levels of a model, brought to mean 0 and standard deviation 1 as
+// NewMeter measures by the levels of a model, brought to mean 0 and standard deviation 1 as
 // profiles have them. centre is the base of a k-mer that its time belongs to.
-func NewJudge(m *squiggle.Model, centre int) *Judge {
+func NewMeter(m *squiggle.Model, centre int) *Meter {
 	levels := m.Levels()
 	sum, square := 0.0, 0.0
 	for _, l := range levels {
@@ -36,7 +36,7 @@ func NewJudge(m *squiggle.Model, centre int) *Judge {
 	for i, l := range levels {
 		levels[i] = float32((float64(l) - mean) / deviation)
 	}
-	return &Judge{K: m.K, Centre: centre, Levels: levels, Config: eventalign.Default()}
+	return &Meter{K: m.K, Centre: centre, Levels: levels, Config: eventalign.Default()}
 }
 
 // Visit is a base of an aligned read.
@@ -46,7 +46,7 @@ type Visit struct {
 	Samples int
 }
 
-// Measured is what a [Judge] measures in reads.
+// Measured is what a [Meter] measures in reads.
 type Measured struct {
 	eventalign.Statistics
 	Fits   []eventalign.Fit
@@ -63,22 +63,22 @@ type Measured struct {
 }
 
 // codes returns the k-mer of each base that has one whole, and the first such base.
-func (j *Judge) codes(bases []byte) (codes []uint32, first int) {
-	code, mask := uint32(0), uint32(1)<<(2*j.K)-1
+func (mt *Meter) codes(bases []byte) (codes []uint32, first int) {
+	code, mask := uint32(0), uint32(1)<<(2*mt.K)-1
 	for i, b := range bases {
 		code = (code<<2 | uint32(b)) & mask
-		if i >= j.K-1 {
+		if i >= mt.K-1 {
 			codes = append(codes, code)
 		}
 	}
-	return codes, j.Centre
+	return codes, mt.Centre
 }
 
 // Known aligns stretches whose bases are known.
-func (j *Judge) Known(stretches []Stretch) (*Measured, error) {
+func (mt *Meter) Known(stretches []Stretch) (*Measured, error) {
 	m := new(Measured)
 	for _, s := range stretches {
-		codes, first := j.codes(s.Bases)
+		codes, first := mt.codes(s.Bases)
 		if len(codes) < 50 {
 			continue
 		}
@@ -89,11 +89,11 @@ func (j *Judge) Known(stretches []Stretch) (*Measured, error) {
 		}
 		levels := make([]float32, len(codes))
 		for i, c := range codes {
-			levels[i], begins[i] = j.Levels[c], s.Begins[first+i]-from
+			levels[i], begins[i] = mt.Levels[c], s.Begins[first+i]-from
 		}
 		pa := s.Picoamperes[from:to]
 		bases, spreads := len(m.Dwells), len(m.Spreads)
-		fit, found, err := m.AddKnown(pa, levels, begins, j.Config)
+		fit, found, err := m.AddKnown(pa, levels, begins, mt.Config)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", s.Read, err)
 		}
@@ -133,8 +133,8 @@ const leastCorrelation = 0.9
 
 // Decoded decodes stretches. A stretch's fit begins at that of the read's stretch before;
 // the first one's is made of its beginning.
-func (j *Judge) Decoded(stretches []Stretch) (*Measured, error) {
-	d, err := eventalign.NewDecoder(j.K, j.Levels, eventalign.Decoding())
+func (mt *Meter) Decoded(stretches []Stretch) (*Measured, error) {
+	d, err := eventalign.NewDecoder(mt.K, mt.Levels, eventalign.Decoding())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (j *Judge) Decoded(stretches []Stretch) (*Measured, error) {
 		fit, ok := fits[s.Read]
 		if !ok {
 			// Medians err where bases are few; a first round mends it.
-			fit = eventalign.Guess(eventalign.Events(s.Picoamperes), j.Levels)
+			fit = eventalign.Guess(eventalign.Events(s.Picoamperes), mt.Levels)
 			for range trialRounds {
 				var trial eventalign.Statistics
 				better, _, err := trial.AddDecoded(s.Picoamperes[:min(trialSamples, len(s.Picoamperes))], fit, d)
@@ -168,7 +168,7 @@ func (j *Judge) Decoded(stretches []Stretch) (*Measured, error) {
 		m.Add(samples, d.LevelsOf(path), path.Begins)
 		m.seen(fit, samples, path.Codes, path.Begins, bases, spreads)
 		if len(s.Bases) > 0 {
-			truth, _ := j.codes(s.Bases)
+			truth, _ := mt.codes(s.Bases)
 			m.Bases += len(truth)
 			m.Right += inCommon(last(truth, 1), last(path.Codes, 1))
 			m.Triples += inCommon(last(truth, 3), last(path.Codes, 3))

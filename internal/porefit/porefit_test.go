@@ -18,14 +18,14 @@ import (
 
 const shared = "../../../shared/data"
 
-// published is the [Judge] of all tests: that of the published levels.
-func published(t testing.TB) (*Judge, *squiggle.Model) {
+// published is the [Meter] of all tests: that of the published levels.
+func published(t testing.TB) (*Meter, *squiggle.Model) {
 	t.Helper()
 	m, err := OpenTable(filepath.Join(shared, "pore-models/dna_r10.4.1_400bps_9mer.npz"))
 	if err != nil {
 		t.Skip("no published table of 9-mers and no reads at hand: ../shared/data")
 	}
-	return NewJudge(m, 6), m
+	return NewMeter(m, 6), m
 }
 
 // models are the two from which current of a profile is made.
@@ -57,18 +57,18 @@ var prometh4 = squiggle.Converter{Offset: -265, Scale: 0.1462, Max: 2047}
 // levels, of the scatter within bases and of times are at most 0.05.
 func TestSimulated4kHzIsLikeReal(t *testing.T) {
 	t.Parallel()
-	judge, table := published(t)
+	meter, table := published(t)
 	stretches, err := Labelled(filepath.Join(shared, "r10/can_reads.pod5"), filepath.Join(shared, "r10/can_mappings.bam"))
 	require.NoError(t, err)
 	require.Len(t, stretches, 14)
-	real, err := judge.Known(stretches)
+	real, err := meter.Known(stretches)
 	require.NoError(t, err)
 	require.Greater(t, real.Correlation(), 0.975)
 	for name, m := range models(t, "r10.4.1-4khz", table) {
 		t.Run(name, func(t *testing.T) {
 			reads, err := Simulate(m, squiggle.Typical(), human(t, 500)[:100], 4000, prometh4)
 			require.NoError(t, err)
-			made, err := judge.Known(reads)
+			made, err := meter.Known(reads)
 			require.NoError(t, err)
 			d := Compare(real, made)
 			t.Logf("%d real bases, %d simulated: %+v; r %.4f and %.4f; autocorrelation %.3f and %.3f", len(real.Dwells), len(made.Dwells), d,
@@ -83,11 +83,11 @@ func TestSimulated4kHzIsLikeReal(t *testing.T) {
 	// By levels alone, the bases of the reads can be decoded from simulated current as
 	// badly as from real current.
 	few := Shorten(stretches[:5], 2500)
-	real, err = judge.Decoded(few)
+	real, err = meter.Decoded(few)
 	require.NoError(t, err)
 	reads, err := Simulate(models(t, "r10.4.1-4khz", table)["shipped levels"], squiggle.Typical(), human(t, 500)[:5], 7, prometh4)
 	require.NoError(t, err)
-	made, err := judge.Decoded(Shorten(reads, 2500))
+	made, err := meter.Decoded(Shorten(reads, 2500))
 	require.NoError(t, err)
 	t.Logf("decoded: of real bases %d of %d, triples %d; simulated %d of %d, triples %d", real.Right, real.Bases, real.Triples, made.Right, made.Bases, made.Triples)
 	require.InDelta(t, float64(real.Right)/float64(real.Bases), float64(made.Right)/float64(made.Bases), 0.06)
@@ -105,20 +105,20 @@ func near(t *testing.T, d Distances) {
 // aligned to what they are decoded to.
 func TestSimulated5kHzIsLikeReal(t *testing.T) {
 	t.Parallel()
-	judge, table := published(t)
+	meter, table := published(t)
 	reads, err := Current(filepath.Join(shared, "r10/hg002-5khz.pod5"))
 	require.NoError(t, err)
 	more, err := Current(filepath.Join(shared, "r10/hg002-5khz-one.blow5"))
 	require.NoError(t, err)
 	maps.Copy(reads, more)
 	require.Len(t, reads, 4)
-	real, err := judge.Decoded(Cut(reads, DecodedSamples, 7))
+	real, err := meter.Decoded(Cut(reads, DecodedSamples, 7))
 	require.NoError(t, err)
 	for name, m := range models(t, "r10.4.1-5khz", table) {
 		t.Run(name, func(t *testing.T) {
 			reads, err := Simulate(m, squiggle.Typical(), human(t, 500)[:20], 5000, squiggle.Converter{Offset: -265, Scale: 0.18707, Max: 2047})
 			require.NoError(t, err)
-			made, err := judge.Decoded(Shorten(reads, DecodedSamples))
+			made, err := meter.Decoded(Shorten(reads, DecodedSamples))
 			require.NoError(t, err)
 			d := Compare(real, made)
 			t.Logf("%d real bases, %d simulated: %+v; r %.4f and %.4f; autocorrelation %.3f and %.3f", len(real.Dwells), len(made.Dwells), d,
@@ -130,9 +130,9 @@ func TestSimulated5kHzIsLikeReal(t *testing.T) {
 }
 
 // Reads of another pore's levels are distinguished from real ones by the same distances.
-func TestDistancesTellOtherPores(t *testing.T) {
+func TestDistancesDistinguishOtherPores(t *testing.T) {
 	t.Parallel()
-	judge, table := published(t)
+	meter, table := published(t)
 	p, err := pores.OpenProfile("r10.4.1-4khz")
 	require.NoError(t, err)
 	m, err := p.Apply(table, true)
@@ -140,7 +140,7 @@ func TestDistancesTellOtherPores(t *testing.T) {
 	measured := func(tuning squiggle.Tuning) *Measured {
 		reads, err := Simulate(m, tuning, human(t, 500)[:20], 1, prometh4)
 		require.NoError(t, err)
-		out, err := judge.Known(reads)
+		out, err := meter.Known(reads)
 		require.NoError(t, err)
 		return out
 	}
@@ -216,14 +216,14 @@ func TestCalibration(t *testing.T) {
 		}
 		sequences = append(sequences, s)
 	}
-	judge := NewJudge(levels, 1)
+	meter := NewMeter(levels, 1)
 	truth, err := profile(30, 0.12).Apply(levels, true)
 	require.NoError(t, err)
 	reads, err := Simulate(truth, squiggle.Typical(), sequences, 77, prometh4)
 	require.NoError(t, err)
-	real, err := judge.Known(reads)
+	real, err := meter.Known(reads)
 	require.NoError(t, err)
-	c := Calibration{Real: real, Measure: judge.Known, Published: levels, Shipped: levels, Sequences: sequences, Converter: prometh4, Rounds: 4, ShippedRounds: 1, Log: t.Output()}
+	c := Calibration{Real: real, Measure: meter.Known, Published: levels, Shipped: levels, Sequences: sequences, Converter: prometh4, Rounds: 4, ShippedRounds: 1, Log: t.Output()}
 	fitted := profile(15, 0.2)
 	before, err := c.simulated(fitted, true, 98)
 	require.NoError(t, err)

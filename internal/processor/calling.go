@@ -102,15 +102,15 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/attach/models.md): choose another, or leave --strict-models out", model.Manifest.Name)
 	}
 	device.Device = OwnDevice(device.Device)
-	judge, err := network.New(model, device)
+	scorer, err := network.New(model, device)
 	if err != nil {
 		return caller, nil, err
 	}
-	caller.Network = judge
+	caller.Network = scorer
 	if err := caller.Validate(); err != nil {
-		return caller, nil, errors.Join(err, judge.Close())
+		return caller, nil, errors.Join(err, scorer.Close())
 	}
-	return caller, judge, nil
+	return caller, scorer, nil
 }
 
 func readPloidies(path string, g *genome.Genome) (variant.Ploidies, error) {

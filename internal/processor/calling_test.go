@@ -61,25 +61,25 @@ func TestCalling(t *testing.T) {
 			} else {
 				require.ErrorContains(t, c.Validate(), tt.wrong)
 			}
-			cfg, judge, err := c.Load(g, variant.Config{Sample: "s"}, network.Config{Device: "cpu"})
-			if judge != nil {
-				defer judge.Close()
+			cfg, scorer, err := c.Load(g, variant.Config{Sample: "s"}, network.Config{Device: "cpu"})
+			if scorer != nil {
+				defer scorer.Close()
 			}
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				assert.NotContains(t, err.Error(), "\n")
-				assert.Nil(t, judge)
+				assert.Nil(t, scorer)
 				return
 			}
 			require.NoError(t, err)
 			assert.Equal(t, "s", cfg.Sample)
 			if strings.HasPrefix(tt.name, "analytic") {
-				assert.Nil(t, judge)
+				assert.Nil(t, scorer)
 				assert.Nil(t, cfg.Network)
 				assert.Equal(t, variant.Haploid, cfg.Ploidy)
 				return
 			}
-			assert.Same(t, judge, cfg.Network)
+			assert.Same(t, scorer, cfg.Network)
 			if tt.name == "diploid" {
 				assert.Equal(t, variant.Diploid, cfg.PloidyAt("J02459.1", 9))
 				assert.Equal(t, variant.Mixture, cfg.PloidyAt("J02459.1", 10))

@@ -59,7 +59,7 @@ func (f *Finding) Find(ctx context.Context, g *genome.Genome) (*Found, error) {
 	if err := f.Naming.name(ctx, out); err != nil {
 		return nil, err
 	}
-	out.naming = out.told(&f.Naming)
+	out.naming = out.namingSummary(&f.Naming)
 	return out, nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// TestGenesTellWhatIsWrong reads two files with faults: each kind is logged in a few lines, and what is right is used.
-func TestGenesTellWhatIsWrong(t *testing.T) {
+// TestGenesReportWhatIsWrong reads two files with faults: each kind is logged in a few lines, and what is right is used.
+func TestGenesReportWhatIsWrong(t *testing.T) {
 	g, err := genome.Read(strings.NewReader(">c\nATGGCTTGAGGATAA\n"))
 	require.NoError(t, err)
 	dir := t.TempDir()

@@ -71,17 +71,17 @@ type modifiers struct {
 	callers map[pore]*modnetwork.Caller
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	told map[string]bool // runs of which it was logged that no model is for them
+	mu     sync.Mutex
+	logged map[string]bool // runs of which it was logged that no model is for them
 }
 
-// maxToldRuns bounds the runs that are remembered as logged.
-const maxToldRuns = 1 << 12
+// maxLoggedRuns bounds the runs that are remembered as logged.
+const maxLoggedRuns = 1 << 12
 
 // newModifiers loads models onto the devices. Models for different pores are never asked about one read, so only those
 // for one are refused for calling the same bases.
 func newModifiers(all []*modnetwork.Model, cfg modnetwork.Config) (*modifiers, error) {
-	m := &modifiers{models: all, callers: make(map[pore]*modnetwork.Caller), log: cfg.Logger, told: make(map[string]bool)}
+	m := &modifiers{models: all, callers: make(map[pore]*modnetwork.Caller), log: cfg.Logger, logged: make(map[string]bool)}
 	of := make(map[pore][]*modnetwork.Model)
 	for _, model := range all {
 		p := pore{model.Chemistry, model.SampleRate}
@@ -113,13 +113,13 @@ func (m *modifiers) of(manifest *basecall.Manifest) func(*streampb.Run) basecall
 func (m *modifiers) without(run *streampb.Run, manifest *basecall.Manifest) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.told[run.GetId()] {
+	if m.logged[run.GetId()] {
 		return
 	}
-	if len(m.told) >= maxToldRuns {
-		clear(m.told)
+	if len(m.logged) >= maxLoggedRuns {
+		clear(m.logged)
 	}
-	m.told[run.GetId()] = true
+	m.logged[run.GetId()] = true
 	m.log.Warn("no model of --modified-bases is for a run: its reads say nothing of modified bases, and are counted as no_model", "run", run.GetId(),
 		"sample_rate", run.GetSampleRate(), "model", manifest.Name, "chemistry", manifest.Chemistry, "modified_models", strings.Join(m.names(), ", "))
 }

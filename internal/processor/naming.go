@@ -131,8 +131,8 @@ func (f *Genes) WithFunctions(a *annotate.Annotator, paths []string) (*annotate.
 	return a.WithFunctions(&carried{set: set, similar: f.similar}), nil
 }
 
-// told states in a few words how many genes got names; empty if none were asked for.
-func (f *Found) told(naming *Naming) string {
+// namingSummary states in a few words how many genes got names; empty if none were asked for.
+func (f *Found) namingSummary(naming *Naming) string {
 	if len(naming.Proteins) == 0 {
 		return ""
 	}

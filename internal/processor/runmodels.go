@@ -214,7 +214,7 @@ type runModels struct {
 	hung    chan error
 
 	mu         sync.Mutex
-	told       map[string]bool // what has been logged
+	logged     map[string]bool // what has been logged
 	identities map[string]string
 	used       map[string]bool // names of the models that were loaded
 	device     string          // and precision, of the one that was loaded last
@@ -230,7 +230,7 @@ func newRunModels(m RunModels, c *catalogue, reg prometheus.Registerer, log *slo
 	}
 	r := &runModels{
 		catalogue: c, metrics: metrics, log: log, hung: make(chan error, 1),
-		told: make(map[string]bool), identities: make(map[string]string), used: make(map[string]bool),
+		logged: make(map[string]bool), identities: make(map[string]string), used: make(map[string]bool),
 	}
 	r.pool = pool.New(pool.Config[modelKey, *loadedModel]{
 		Load:   func(ctx context.Context, key modelKey) (*loadedModel, error) { return r.load(ctx, key) },
@@ -248,13 +248,13 @@ func (r *runModels) once(parts ...string) bool {
 	key := strings.Join(parts, "\x00")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told[key] {
+	if r.logged[key] {
 		return false
 	}
-	if len(r.told) >= 1<<14 {
-		clear(r.told)
+	if len(r.logged) >= 1<<14 {
+		clear(r.logged)
 	}
-	r.told[key] = true
+	r.logged[key] = true
 	return true
 }
 

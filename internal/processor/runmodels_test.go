@@ -298,8 +298,8 @@ func TestModelThatChangedUnderARun(t *testing.T) {
 	done()
 }
 
-// TestReadsWaitForADeviceWithoutRoom: what is wrong with the device leaves no read out; the model is tried again.
-func TestReadsWaitForADeviceWithoutRoom(t *testing.T) {
+// TestReadsWaitForADeviceWithoutCapacity: what is wrong with the device leaves no read out; the model is tried again.
+func TestReadsWaitForADeviceWithoutCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &catalogue{}
 		r, err := newRunModels(RunModels{}, c, nil, slog.New(slog.DiscardHandler))
@@ -362,11 +362,11 @@ func TestHungDeviceEndsTheProcess(t *testing.T) {
 }
 
 func TestOnceForgets(t *testing.T) {
-	r := &runModels{told: make(map[string]bool)}
+	r := &runModels{logged: make(map[string]bool)}
 	for i := range 3 << 14 {
 		require.True(t, r.once("run", fmt.Sprint(i)))
 	}
-	assert.LessOrEqual(t, len(r.told), 1<<14)
+	assert.LessOrEqual(t, len(r.logged), 1<<14)
 	assert.False(t, r.once("run", fmt.Sprint(3<<14-1)))
 }
 
@@ -390,7 +390,7 @@ func TestModifiedBasesByRun(t *testing.T) {
 		return e, e.loadModified(opts)
 	}
 	runs := []*streampb.Run{runOf("old", "FLO-MIN106", "SQK-LSK109", 4000), runOf("new", "FLO-PRO114M", "SQK-LSK114", 5000)}
-	judges := func(t *testing.T, e *Engines) []bool {
+	modified := func(t *testing.T, e *Engines) []bool {
 		var is []bool
 		for _, run := range runs {
 			m, done, err := e.models.Use(t.Context(), run, e.models.Choose(run))
@@ -417,10 +417,10 @@ func TestModifiedBasesByRun(t *testing.T) {
 
 	both, err := load(t, made, other)
 	require.NoError(t, err, "two that call the same are for two pores")
-	assert.Equal(t, []bool{true, true}, judges(t, both))
+	assert.Equal(t, []bool{true, true}, modified(t, both))
 	one, err := load(t, made)
 	require.NoError(t, err)
-	assert.Equal(t, []bool{true, false}, judges(t, one))
+	assert.Equal(t, []bool{true, false}, modified(t, one))
 	assert.Equal(t, 1, strings.Count(log.String(), "no model of --modified-bases is for a run"), "%s", log)
 	assert.NotEqual(t, both.calling(basecallstage.Config{}).Model, one.calling(basecallstage.Config{}).Model, "states of one are no states of the other")
 

@@ -27,12 +27,12 @@ type coverage struct{ contigs []*contigDepth }
 
 // contigDepth is the depth over one contig.
 type contigDepth struct {
-	name   string
-	length int
-	sums   [bins]float64 // of depths
-	known  [bins]int     // positions with a record
-	counts []int         // positions by depth; the last counts what is deeper
-	told   int
+	name     string
+	length   int
+	sums     [bins]float64 // of depths
+	known    [bins]int     // positions with a record
+	counts   []int         // positions by depth; the last counts what is deeper
+	recorded int           // positions with a record
 }
 
 const deepest = 1 << 12
@@ -114,7 +114,7 @@ func (d *contigDepth) add(start, end, depth int) {
 		return
 	}
 	d.counts[min(depth, deepest)] += end - start
-	d.told += end - start
+	d.recorded += end - start
 	for at := start; at < end; {
 		bin := at * d.bins() / d.length
 		stop := min(end, ((bin+1)*d.length+d.bins()-1)/d.bins())
@@ -126,10 +126,10 @@ func (d *contigDepth) add(start, end, depth int) {
 
 // quantile is the depth that a share of the positions doesn't reach over.
 func (d *contigDepth) quantile(q float64) int {
-	if d.told == 0 {
+	if d.recorded == 0 {
 		return 0
 	}
-	rest := int(q * float64(d.told))
+	rest := int(q * float64(d.recorded))
 	for depth, n := range d.counts {
 		if rest < n {
 			return depth
@@ -141,7 +141,7 @@ func (d *contigDepth) quantile(q float64) int {
 
 // below is how many positions are less deep; positions without a record have no depth.
 func (d *contigDepth) below(depth int) int {
-	n := max(0, d.length-d.told)
+	n := max(0, d.length-d.recorded)
 	for _, c := range d.counts[:depth] {
 		n += c
 	}

@@ -267,7 +267,7 @@ func (s *sample) view(n int, markers []*marker, mixed bool, words map[watchlist.
 		v.Cells = append(v.Cells, c)
 	}
 	slices.SortStableFunc(v.Findings, func(a, b finding) int { return rank[a.Kind] - rank[b.Kind] })
-	v.Verdict = judge(s, given, mixed)
+	v.Verdict = verdictOf(s, given, mixed)
 	s.listVariants(&v)
 	if s.depth != nil {
 		v.Measured = true

@@ -100,8 +100,8 @@ type verdict struct {
 	Do    []string
 }
 
-// judge returns what a sample's answers come to. answers are those of its markers.
-func judge(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
+// verdictOf returns what a sample's answers come to. answers are those of its markers.
+func verdictOf(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 	by := make(map[kind][]*watchlist.Alert)
 	open := false
 	for _, a := range answers {

@@ -193,13 +193,13 @@ func (e *Exporter) send(ctx context.Context, batch []*trace.Span) {
 	e.metrics.refused.Add(float64(len(batch)))
 	if now := time.Now(); !e.failing || now.Sub(e.complained) >= complainEvery {
 		e.failing, e.complained = true, now
-		e.log.Warn("spans are dropped: the receiver of traces does not take them; the pipeline goes on", "spans", len(batch), "err", e.told(err))
+		e.log.Warn("spans are dropped: the receiver of traces does not take them; the pipeline goes on", "spans", len(batch), "err", e.sanitized(err))
 	}
 }
 
-// told is an error without secrets, in one line of bounded length: a receiver may say
+// sanitized is an error without secrets, in one line of bounded length: a receiver may say
 // anything.
-func (e *Exporter) told(err error) error {
+func (e *Exporter) sanitized(err error) error {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	for _, secret := range e.hide {
 		text = strings.ReplaceAll(text, secret, "...")

@@ -184,7 +184,7 @@ func TestLargeSpans(t *testing.T) {
 
 func TestErrorsAreShort(t *testing.T) {
 	e := &Exporter{hide: []string{"secret-token", "secret"}}
-	err := e.told(errors.New("body: \x1b[31m" + strings.Repeat("x ", 5000) + "secret"))
+	err := e.sanitized(errors.New("body: \x1b[31m" + strings.Repeat("x ", 5000) + "secret"))
 	if text := err.Error(); len(text) > 320 || strings.ContainsAny(text, "\n\r") || strings.Contains(text, "secret") {
 		t.Errorf("%d bytes: %q", len(text), text)
 	}

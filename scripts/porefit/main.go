@@ -53,12 +53,12 @@ func run(data, out string, keep bool, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	judge := porefit.NewJudge(published, centre)
+	meter := porefit.NewMeter(published, centre)
 	labelled, err := porefit.Labelled(filepath.Join(data, "r10/can_reads.pod5"), filepath.Join(data, "r10/can_mappings.bam"))
 	if err != nil {
 		return err
 	}
-	slow, err := judge.Known(labelled)
+	slow, err := meter.Known(labelled)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 	p4.Name = "r10.4.1-4khz"
 	p4.Source = []string{fmt.Sprintf("%d bases of 14 reads of human DNA, PromethION FLO-PRO114M, SQK-LSK114, of Remora's tests (ONT Public Licence), aligned to their own sequence; statistics, no reads", len(slow.Dwells))}
 	c := porefit.Calibration{
-		Real: slow, Measure: judge.Known, Published: published, Shipped: shipped, Sequences: pieces[:180], Rounds: 6, ShippedRounds: 6, Log: log,
+		Real: slow, Measure: meter.Known, Published: published, Shipped: shipped, Sequences: pieces[:180], Rounds: 6, ShippedRounds: 6, Log: log,
 		Converter: squiggle.Converter{Offset: -265, Scale: 0.1462, Max: 2047},
 	}
 	if keep {
@@ -108,7 +108,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 			return err
 		}
 	}
-	fast, err := decoded(judge, data)
+	fast, err := decoded(meter, data)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 		}
 		p5.Dwell, p5.Residual, p5.ResidualPublished, p5.Noise, p5.Correlation = begin.Dwell, begin.Residual, begin.ResidualPublished, begin.Noise, begin.Correlation
 	}
-	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, judge.Decoded, porefit.DecodedSamples, pieces[:40], 3, 0, 0.18707
+	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, pieces[:40], 3, 0, 0.18707
 	return fit(&c, &p5, out)
 }
 
@@ -159,7 +159,7 @@ func fit(c *porefit.Calibration, p *squiggle.Profile, out string) error {
 }
 
 // decoded measures the reads of 5 kHz.
-func decoded(j *porefit.Judge, data string) (*porefit.Measured, error) {
+func decoded(meter *porefit.Meter, data string) (*porefit.Measured, error) {
 	reads, err := porefit.Current(filepath.Join(data, "r10/hg002-5khz.pod5"))
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func decoded(j *porefit.Judge, data string) (*porefit.Measured, error) {
 		return nil, err
 	}
 	maps.Copy(reads, more)
-	return j.Decoded(porefit.Cut(reads, porefit.DecodedSamples, 10))
+	return meter.Decoded(porefit.Cut(reads, porefit.DecodedSamples, 10))
 }
 
 // sequences are pieces of a genome.
