@@ -27,8 +27,8 @@ const (
 	problemsEvery = time.Second
 )
 
-// told is what has changed since it was last sent.
-type told struct {
+// unsent is what has changed since it was last sent.
+type unsent struct {
 	channels bool
 	depth    map[contigKey]bool
 	alerts   map[string]bool
@@ -37,8 +37,8 @@ type told struct {
 	points                                             time.Time // of the history
 }
 
-func newTold() told {
-	return told{depth: make(map[contigKey]bool), alerts: make(map[string]bool)}
+func newUnsent() unsent {
+	return unsent{depth: make(map[contigKey]bool), alerts: make(map[string]bool)}
 }
 
 // Changes are the events that are due now: what has changed since it was last sent, no
@@ -53,32 +53,32 @@ func (v *View) Changes(now time.Time) []Event {
 		return true
 	}
 	v.history.note(now, func() Rates { return v.rates(now) })
-	if due(&v.told.summaryAt, summaryEvery) {
+	if due(&v.unsent.summaryAt, summaryEvery) {
 		s := v.Summary(now)
-		if v.history.at.Equal(v.told.points) {
+		if v.history.at.Equal(v.unsent.points) {
 			s.History = v.history.last(0)
 		}
-		v.told.points = v.history.at
+		v.unsent.points = v.history.at
 		out = append(out, eventOf(EventSummary, s))
 	}
-	if v.told.channels && due(&v.told.channelsAt, channelsEvery) {
-		v.told.channels = false
+	if v.unsent.channels && due(&v.unsent.channelsAt, channelsEvery) {
+		v.unsent.channels = false
 		out = append(out, eventOf(EventChannels, Channels{FlowCells: v.flowCells()}))
 	}
-	if len(v.told.depth) > 0 && due(&v.told.depthAt, depthEvery) {
-		out = append(out, eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.told.depth)))))
-		clear(v.told.depth)
+	if len(v.unsent.depth) > 0 && due(&v.unsent.depthAt, depthEvery) {
+		out = append(out, eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.unsent.depth)))))
+		clear(v.unsent.depth)
 	}
-	if due(&v.told.rowsAt, rowsEvery) {
+	if due(&v.unsent.rowsAt, rowsEvery) {
 		if len(v.variants.changed) > 0 || len(v.variants.removed) > 0 {
 			out = append(out, eventOf(EventVariants, v.variants.changes()))
 		}
-		if len(v.told.alerts) > 0 {
-			out = append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.told.alerts)))))
-			clear(v.told.alerts)
+		if len(v.unsent.alerts) > 0 {
+			out = append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.unsent.alerts)))))
+			clear(v.unsent.alerts)
 		}
 	}
-	if due(&v.told.problemsAt, problemsEvery) {
+	if due(&v.unsent.problemsAt, problemsEvery) {
 		if p := v.updateProblems(now); len(p.Upsert) > 0 || len(p.Remove) > 0 {
 			out = append(out, eventOf(EventProblems, p))
 		}

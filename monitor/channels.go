@@ -38,7 +38,7 @@ func (v *View) addChannels(m *streampb.Status, report *streampb.ChannelReport) {
 	}
 	v.cells[id] = &cell{instance: m.GetInstance(), sequence: m.GetSequence(), at: m.GetTimeMs(), report: report}
 	if known == nil || string(known.report.GetStates()) != string(report.GetStates()) || known.report.GetEnded() != report.GetEnded() || known.report.GetSequencer() != report.GetSequencer() {
-		v.told.channels = true
+		v.unsent.channels = true
 	}
 }
 

@@ -59,7 +59,7 @@ func (v *View) addDepth(m *streampb.Status, d *streampb.DepthReport) {
 	c.regions[d.GetRegion()] = r
 	v.contigs[key] = c
 	if known == nil || !slices.Equal(known.depths, r.depths) {
-		v.told.depth[key] = true
+		v.unsent.depth[key] = true
 	}
 }
 

@@ -44,7 +44,7 @@ type View struct {
 	contigs   map[contigKey]*contigDepth
 	bins      int // of all regions
 	variants  variantTable
-	alerts    map[string]*heardAlert
+	alerts    map[string]*receivedAlert
 	letters   map[letterKey]*letters
 	positions map[position]letterKey // of dead letters
 	order     []position             // oldest first
@@ -55,7 +55,7 @@ type View struct {
 	unreadable map[string]string // topic: why
 
 	history history
-	told    told
+	unsent  unsent
 }
 
 // NewView is the picture of a deployment of which nothing is known. The zero Limits
@@ -67,10 +67,10 @@ func NewView(topics stream.Topics, limits Limits) *View {
 	return &View{
 		topics: topics, limits: limits,
 		processes: make(map[string]*process), runs: make(map[string]*run), cells: make(map[string]*cell),
-		contigs: make(map[contigKey]*contigDepth), variants: newVariantTable(limits.Variants), alerts: make(map[string]*heardAlert),
+		contigs: make(map[contigKey]*contigDepth), variants: newVariantTable(limits.Variants), alerts: make(map[string]*receivedAlert),
 		letters: make(map[letterKey]*letters), positions: make(map[position]letterKey), leftOut: make(map[string]int),
 		problems: make(map[string]*Problem), since: make(map[string]time.Time), unreadable: make(map[string]string),
-		told: newTold(),
+		unsent: newUnsent(),
 	}
 }
 
@@ -182,7 +182,7 @@ func (v *View) runOf(id string, at time.Time) *run {
 func (v *View) addRun(about *streampb.Run, at time.Time) {
 	if r := v.runOf(about.GetId(), at); r != nil {
 		r.about = about
-		v.told.channels = true
+		v.unsent.channels = true
 	}
 }
 
@@ -230,8 +230,8 @@ func (v *View) runViews() []RunView {
 	return list
 }
 
-// heardAlert is the newest alert of a key.
-type heardAlert struct {
+// receivedAlert is the newest alert of a key.
+type receivedAlert struct {
 	alert *watchlist.Alert
 	row   Alert
 }
@@ -250,8 +250,8 @@ func (v *View) addAlert(a *watchlist.Alert, rec stream.Record) {
 		ID: key, Sample: a.Sample, Panel: a.Panel.ID, Rule: a.Rule, Subject: a.Subject, Title: cmp.Or(a.Label, a.Rule),
 		State: string(a.State), Previous: string(a.Previous), Severity: a.Severity, Evidence: evidence(a), Updated: rec.Time.UTC(),
 	}
-	v.alerts[key] = &heardAlert{alert: a, row: row}
-	v.told.alerts[key] = true
+	v.alerts[key] = &receivedAlert{alert: a, row: row}
+	v.unsent.alerts[key] = true
 }
 
 // evidence says what an alert rests on.

@@ -127,9 +127,9 @@ func TestWordAndPaceAgree(t *testing.T) {
 				require.NoError(t, v.Add(stream.Record{Topic: topics.Status, Key: stream.StatusKey(m), Value: record, Time: now}))
 				v.Changes(now)
 				s = v.Summary(now)
-				_, told := v.problems[keepUpProblem]
-				require.Equal(t, told, s.Rates.Pace == PaceBehind, "after %d s", n)
-				require.Equal(t, told, s.Health.Word == "Falling behind", "after %d s: %+v", n, s.Health)
+				_, behind := v.problems[keepUpProblem]
+				require.Equal(t, behind, s.Rates.Pace == PaceBehind, "after %d s", n)
+				require.Equal(t, behind, s.Health.Word == "Falling behind", "after %d s: %+v", n, s.Health)
 				if s.Health.State == HealthGood {
 					require.NotContains(t, s.Health.Sentence, "%")
 					require.NotEqual(t, PaceBehind, s.Rates.Pace)

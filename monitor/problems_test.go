@@ -50,7 +50,7 @@ func letter(offset int64, code string) stream.Record {
 }
 
 // Dead letters are shown by stage and code, and no more once all were sent back.
-func TestDeadLettersAreTold(t *testing.T) {
+func TestDeadLettersAreReported(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	add(t, v, letter(1, "checksum"), letter(2, "checksum"), letter(2, "checksum"), letter(3, "of tomorrow"))
 	now := start.Add(time.Minute)
@@ -127,9 +127,9 @@ func TestProblemsComeAndGo(t *testing.T) {
 	require.Empty(t, page.ids())
 }
 
-// TestRunsWithoutAModelAreTold: with why, while their reads come, and not those that a rule leaves out on
+// TestRunsWithoutAModelAreReported: with why, while their reads come, and not those that a rule leaves out on
 // purpose.
-func TestRunsWithoutAModelAreTold(t *testing.T) {
+func TestRunsWithoutAModelAreReported(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	without := func(n int, reads float64, reasons map[string]float64) {
 		measures := []*streampb.Measure{measure("porestream_basecall_read_parts_total", reads, "outcome", "no_model")}
@@ -190,8 +190,8 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
-// TestSamplesThatMixModelsAreTold: by sample, over all regions, with the newest report of each.
-func TestSamplesThatMixModelsAreTold(t *testing.T) {
+// TestSamplesThatMixModelsAreReported: by sample, over all regions, with the newest report of each.
+func TestSamplesThatMixModelsAreReported(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	report := func(sequence uint64, sample string, region uint32, models ...*streampb.ModelReads) stream.Record {
 		return status(t, &streampb.Status{Instance: "a", Sequence: sequence, TimeMs: start.UnixMilli() + int64(sequence), Body: &streampb.Status_Depth{Depth: &streampb.DepthReport{
@@ -221,7 +221,7 @@ func TestSamplesThatMixModelsAreTold(t *testing.T) {
 
 // A motif that reads of one strand get wrong is a problem that names it, its sites and the share, until its alleles
 // are gone.
-func TestMotifsAreTold(t *testing.T) {
+func TestMotifsAreReported(t *testing.T) {
 	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
 	artefact := func(n int, revision uint64, status string) stream.Record {
 		e := event.Variant{

@@ -46,7 +46,7 @@ const (
 // change a protein stay; the number of those that are not shown is given.
 type variantTable struct {
 	limit   int
-	rows    map[string]*heardVariant
+	rows    map[string]*receivedVariant
 	classes [importances]*list.List // of ids, least recently changed first
 	seed    maphash.Seed
 	// gone are hashes of ids that have been left out, up to maxGone.
@@ -57,8 +57,8 @@ type variantTable struct {
 
 const maxGone = 1 << 20
 
-// heardVariant is what is kept of a variant.
-type heardVariant struct {
+// receivedVariant is what is kept of a variant.
+type receivedVariant struct {
 	row       Variant
 	document  json.RawMessage // nil: too long
 	revisions []Revision
@@ -69,7 +69,7 @@ type heardVariant struct {
 
 func newVariantTable(limit int) variantTable {
 	t := variantTable{
-		limit: limit, rows: make(map[string]*heardVariant), seed: maphash.MakeSeed(),
+		limit: limit, rows: make(map[string]*receivedVariant), seed: maphash.MakeSeed(),
 		gone: make(map[uint64]struct{}), changed: make(map[string]bool), removed: make(map[string]bool),
 	}
 	for i := range t.classes {
@@ -83,7 +83,7 @@ func (t *variantTable) add(e *event.Variant, rec stream.Record) {
 	h := t.rows[id]
 	switch {
 	case h == nil:
-		h = &heardVariant{}
+		h = &receivedVariant{}
 		t.rows[id] = h
 		delete(t.gone, maphash.String(t.seed, id))
 	case e.Revision <= h.row.Revision:
@@ -124,7 +124,7 @@ func (t *variantTable) evict() {
 	}
 }
 
-func (h *heardVariant) remember(r Revision) {
+func (h *receivedVariant) remember(r Revision) {
 	i, known := slices.BinarySearchFunc(h.revisions, r.Revision, func(a Revision, n uint64) int { return cmp.Compare(a.Revision, n) })
 	if known || i == 0 && len(h.revisions) >= keptRevisions {
 		return

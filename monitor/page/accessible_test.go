@@ -57,7 +57,7 @@ func TestPageIsAccessible(t *testing.T) {
 				ask[bool](t, tab, `(() => { `+tt.do+`; return true; })()`)
 				wait(t, tab, tt.done)
 			}
-			look(t, tab, string(axe))
+			audit(t, tab, string(axe))
 		})
 	}
 	t.Run("no connection", func(t *testing.T) {
@@ -66,15 +66,15 @@ func TestPageIsAccessible(t *testing.T) {
 		wait(t, tab, full)
 		s.stop()
 		wait(t, tab, `document.body.dataset.old === "true"`)
-		look(t, tab, string(axe))
+		audit(t, tab, string(axe))
 	})
 }
 
 // plateOf is a plate of 96 barcodes and 60 markers.
 func plateOf() pagetest.Scene { return pagetest.Plate(96, 60) }
 
-// look runs axe-core in the tab. It is put there past the policy, as developer tools are.
-func look(t *testing.T, tab *browser.Tab, axe string) {
+// audit runs axe-core in the tab. It is put there past the policy, as developer tools are.
+func audit(t *testing.T, tab *browser.Tab, axe string) {
 	t.Helper()
 	_, err := browser.Ask[bool](tab, axe+"\n; true")
 	require.NoError(t, err)

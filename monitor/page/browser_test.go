@@ -343,7 +343,7 @@ func contrast(t *testing.T, a, b string) float64 {
 }
 
 // It is said whose word the states of channels are.
-func TestPageTellsWhoseStatesTheyAre(t *testing.T) {
+func TestPageShowsTheOriginOfStates(t *testing.T) {
 	scene := pagetest.Lambda()
 	tab := visit(t, serve(t, scene), desk)
 	wait(t, tab, `document.getElementById("flowcell-origin").textContent.includes("as the sequencer tells them")`)
@@ -358,24 +358,24 @@ func TestPageTellsWhoseStatesTheyAre(t *testing.T) {
 }
 
 // The word, its colour, the tile and the problem say the same of the pace.
-func TestPageTellsOfFallingBehind(t *testing.T) {
+func TestPageShowsFallingBehind(t *testing.T) {
 	s := serve(t, pagetest.Lambda())
 	tab := visit(t, s, desk)
-	look := func() []string {
+	state := func() []string {
 		return ask[[]string](t, tab, `[document.getElementById("health").dataset.state, document.getElementById("keepup-meter").dataset.level]`)
 	}
 	wait(t, tab, `document.getElementById("health").dataset.state === "good"`)
-	assert.Equal(t, []string{"good", "good"}, look())
+	assert.Equal(t, []string{"good", "good"}, state())
 	s.stop()
 	s.start(pagetest.Behind())
 	wait(t, tab, `document.body.dataset.feed === "live" && document.getElementById("health-word").textContent === "Falling behind"`)
-	assert.Equal(t, []string{"warning", "warning"}, look())
+	assert.Equal(t, []string{"warning", "warning"}, state())
 	assert.Contains(t, text(t, tab, "health-sentence"), "Start another processor")
 	assert.Equal(t, "0.62×", text(t, tab, "keepup"))
 	assert.Contains(t, text(t, tab, "problems"), "only 62 % of the signal")
 }
 
-func TestPageTellsOfATokenThatIsRefused(t *testing.T) {
+func TestPageReportsARefusedToken(t *testing.T) {
 	s := serve(t, pagetest.Lambda())
 	tab := open(t, desk)
 	require.NoError(t, tab.Go("http://"+s.address+"/"))

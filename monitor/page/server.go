@@ -80,11 +80,11 @@ type Server struct {
 	handler http.Handler
 	wanted  chan struct{} // a page was opened or asked for something
 
-	mu      sync.Mutex
-	view    *monitor.View
-	clients map[*client]struct{}
-	closed  bool
-	looked  time.Time // when the last page was closed, or something was asked
+	mu       sync.Mutex
+	view     *monitor.View
+	clients  map[*client]struct{}
+	closed   bool
+	lastUsed time.Time // when the last page was closed, or something was asked
 }
 
 // New returns a server; [Server.Run] has to run for the page to move.
@@ -154,7 +154,7 @@ func (s *Server) watch(ctx context.Context) {
 	defer followed.Wait()
 	defer stop()
 	s.mu.Lock()
-	s.looked = time.Now()
+	s.lastUsed = time.Now()
 	s.mu.Unlock()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -163,15 +163,15 @@ func (s *Server) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if !s.tell(time.Now()) && !s.cfg.Eager {
+			if !s.sendChanges(time.Now()) && !s.cfg.Eager {
 				return
 			}
 		}
 	}
 }
 
-// tell sends what has changed; false if no page was in use for a while.
-func (s *Server) tell(now time.Time) bool {
+// sendChanges sends what has changed; false if no page was in use for a while.
+func (s *Server) sendChanges(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.view.Changes(now) {
@@ -181,9 +181,9 @@ func (s *Server) tell(now time.Time) bool {
 		}
 	}
 	if len(s.clients) > 0 {
-		s.looked = now
+		s.lastUsed = now
 	}
-	return now.Sub(s.looked) < idle
+	return now.Sub(s.lastUsed) < idle
 }
 
 func (s *Server) disconnect() {
@@ -195,9 +195,9 @@ func (s *Server) disconnect() {
 	}
 }
 
-// look notes that a page is in use.
-func (s *Server) look() {
-	s.looked = time.Now()
+// markInUse notes that a page is in use.
+func (s *Server) markInUse() {
+	s.lastUsed = time.Now()
 	select {
 	case s.wanted <- struct{}{}:
 	default:
@@ -247,7 +247,7 @@ func (s *Server) join(now time.Time) (*client, []monitor.Event, error) {
 	}
 	c := &client{wake: make(chan struct{}, 1)}
 	s.clients[c] = struct{}{}
-	s.look()
+	s.markInUse()
 	return c, s.view.Whole(now), nil
 }
 
@@ -255,7 +255,7 @@ func (s *Server) leave(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.clients, c)
-	s.looked = time.Now()
+	s.lastUsed = time.Now()
 }
 
 // take is what waits for a page; false if it was dropped.
@@ -463,7 +463,7 @@ func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.look()
+	s.markInUse()
 	zoom, err := s.view.Zoom(q.Get("sample"), q.Get("contig"), from, to, bins)
 	s.mu.Unlock()
 	if err != nil {
@@ -475,7 +475,7 @@ func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) variant(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.look()
+	s.markInUse()
 	detail, err := s.view.Detail(r.URL.Query().Get("id"))
 	at := Place{Sample: detail.Row.Sample, Contig: detail.Row.Contig, Pos: detail.Row.Pos}
 	owner, known := s.view.OwnerOf(at.Sample, at.Contig, at.Pos, time.Now())

@@ -183,22 +183,22 @@ func TestSlowPageIsDropped(t *testing.T) {
 	require.NoError(t, err)
 	quick, _, err := s.join(now)
 	require.NoError(t, err)
-	told := 0
+	sent := 0
 	for n := range 40_000 {
 		s.Update(func(v *monitor.View) { require.NoError(t, v.Add(variant(t, n%5000, uint64(n/5000+1)))) })
 		if n%500 < 499 {
 			continue
 		}
 		now = now.Add(time.Second)
-		s.tell(now)
+		s.sendChanges(now)
 		queue, ok := s.take(quick)
 		require.True(t, ok)
-		told += len(queue)
+		sent += len(queue)
 		require.LessOrEqual(t, slow.bytes, maxQueue)
 	}
 	_, ok := s.take(slow)
 	require.False(t, ok, "a page that reads nothing is not kept waiting for")
-	require.Positive(t, told)
+	require.Positive(t, sent)
 	s.leave(slow)
 	s.leave(quick)
 	require.Empty(t, s.clients)

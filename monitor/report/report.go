@@ -85,13 +85,13 @@ type Config struct {
 
 // Reporter writes the reports of a process.
 type Reporter struct {
-	cfg      Config
-	instance string
-	sequence atomic.Uint64
-	sent     prometheus.Counter
-	lost     prometheus.Counter
-	failing  atomic.Bool
-	told     map[string]string // channels, as they were last reported
+	cfg          Config
+	instance     string
+	sequence     atomic.Uint64
+	sent         prometheus.Counter
+	lost         prometheus.Counter
+	failing      atomic.Bool
+	sentChannels map[string]string // channels, as they were last reported
 }
 
 // New returns a reporter that has said nothing yet.
@@ -104,7 +104,7 @@ func New(cfg Config) *Reporter {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Reporter{
-		cfg: cfg, instance: cfg.Process.Instance(), told: make(map[string]string),
+		cfg: cfg, instance: cfg.Process.Instance(), sentChannels: make(map[string]string),
 		sent: prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_reports_sent_total", Help: "Reports for the live page that are in Kafka."}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_reports_lost_total", Help: "Reports for the live page that could not be written; nothing but the page misses them."}),
 	}
@@ -140,8 +140,8 @@ func (r *Reporter) Run(ctx context.Context, to Sender) {
 		r.process(ctx, to, now, false)
 		if r.cfg.Channels != nil {
 			for _, c := range r.cfg.Channels() {
-				if said := fmt.Sprint(c.GetReads(), c.GetSamples(), c.GetEnded(), c.GetSequencer(), string(c.GetStates())); r.told[c.GetRun()] != said {
-					r.told[c.GetRun()] = said
+				if said := fmt.Sprint(c.GetReads(), c.GetSamples(), c.GetEnded(), c.GetSequencer(), string(c.GetStates())); r.sentChannels[c.GetRun()] != said {
+					r.sentChannels[c.GetRun()] = said
 					r.send(ctx, to, now, &streampb.Status{Body: &streampb.Status_Channels{Channels: c}})
 				}
 			}

@@ -81,12 +81,12 @@ func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := registry()
 		to := &kept{}
-		told := 0
+		calls := 0
 		r := report.New(report.Config{
 			Topic: "status", Process: report.Process{Kind: "processor", Host: "lab", Stages: []string{"variant"}}, Gatherer: reg, Registerer: reg, Metrics: monitor.ReportedMetrics(),
 			Channels: func() []*streampb.ChannelReport {
-				told++
-				return []*streampb.ChannelReport{{Source: "s", Run: "run", States: []byte("sp"), Reads: uint64(told / 5)}}
+				calls++
+				return []*streampb.ChannelReport{{Source: "s", Run: "run", States: []byte("sp"), Reads: uint64(calls / 5)}}
 			},
 		})
 		ctx, stop := context.WithCancel(t.Context())

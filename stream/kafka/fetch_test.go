@@ -222,9 +222,9 @@ func TestConsume(t *testing.T) {
 	})
 }
 
-// lookUpKcat finds kcat, which gives a second opinion through librdkafka; in CI
+// findKcat finds kcat, which gives a second opinion through librdkafka; in CI
 // it has to be there.
-func lookUpKcat(t *testing.T) string {
+func findKcat(t *testing.T) string {
 	t.Helper()
 	kcat, err := exec.LookPath("kcat")
 	if err != nil && os.Getenv("CI") == "true" {
@@ -237,7 +237,7 @@ func lookUpKcat(t *testing.T) string {
 
 // A second implementation of the protocol reads what we write.
 func TestKcatReadsWhatWeWrite(t *testing.T) {
-	kcat := lookUpKcat(t)
+	kcat := findKcat(t)
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		c := dial(t, addr)
 		topic := newTopic(t, c, 1)

@@ -486,7 +486,7 @@ func TestCoordinatorTrouble(t *testing.T) {
 	assert.Len(t, got, 30)
 }
 
-func TestOnAssignedTellsReadiness(t *testing.T) {
+func TestOnAssignedReportsReadiness(t *testing.T) {
 	t.Parallel()
 	cluster := streamtest.Kfake(t)
 	c := dial(t, cluster.ListenAddrs()[0])

@@ -95,7 +95,7 @@ func TestTransactionsSurviveTheirCoordinator(t *testing.T) {
 // librdkafka, through kcat, reads the same committed records as we do, with
 // transactions committed, aborted and open.
 func TestKcatReadsTheSame(t *testing.T) {
-	kcat := lookUpKcat(t)
+	kcat := findKcat(t)
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		c := dial(t, addr)
 		out := newTopic(t, c, 3)

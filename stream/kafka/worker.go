@@ -170,11 +170,11 @@ func (w *worker) report(ctx context.Context, doing string, err error) {
 }
 
 // update reports an event to the machine, and the machine's change to the others.
-func (w *worker) update(tell func(m *partition.Machine, now time.Time)) {
+func (w *worker) update(apply func(m *partition.Machine, now time.Time)) {
 	now := time.Now()
 	w.mu.Lock()
 	before, _ := w.machine.CommitDue()
-	tell(w.machine, now)
+	apply(w.machine, now)
 	after, ok := w.machine.CommitDue()
 	old, state := w.state, w.machine.State()
 	w.state = state
@@ -275,7 +275,7 @@ func (w *worker) passTime(ctx context.Context, handler stream.Handler) error {
 func (w *worker) handle(ctx context.Context, handler stream.Handler, batch Batch, clock <-chan time.Time) error {
 	bytes := 0
 	for _, rec := range batch.Records {
-		if err := w.room(ctx, handler, clock); err != nil {
+		if err := w.awaitCapacity(ctx, handler, clock); err != nil {
 			return err
 		}
 		size := len(rec.Key) + len(rec.Value)
@@ -338,9 +338,9 @@ func (w *worker) record(ctx context.Context, handler stream.Handler, rec stream.
 	return nil
 }
 
-// room waits until the handler holds less than it may. Only this partition
+// awaitCapacity waits until the handler holds less than it may. Only this partition
 // waits; heartbeats go on.
-func (w *worker) room(ctx context.Context, handler stream.Handler, clock <-chan time.Time) error {
+func (w *worker) awaitCapacity(ctx context.Context, handler stream.Handler, clock <-chan time.Time) error {
 	full := func() (n int, bytes int64, full bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
