@@ -170,7 +170,7 @@ const secondFlankScore = 0.6
 // beside searches for a further barcode right before and right behind a place in a text, which
 // runs from the read's end inwards. It reports whether there is another than the given one, and
 // where the last one ends that is the same.
-func (p *place) beside(text []byte, barcode int, s Scoring, room []int) (other bool, end int) {
+func (p *place) beside(text []byte, barcode int, s Scoring, buffer []int) (other bool, end int) {
 	reach := p.mask.forward.length + 2*slack
 	end = p.match.end
 	for _, part := range [2]Interval{{end, min(len(text), end+reach)}, {max(0, p.start-reach), p.start}} {
@@ -178,7 +178,7 @@ func (p *place) beside(text []byte, barcode int, s Scoring, room []int) (other b
 		if second.score < max(secondFlankScore, s.MinFlankScore) {
 			continue
 		}
-		penalties := second.penalties(s, room[:0])
+		penalties := second.penalties(s, buffer[:0])
 		best, margin := least(penalties)
 		switch {
 		case penalties[best] > s.MaxBarcodePenalty || margin < s.MinBarcodePenaltyDist:
@@ -284,15 +284,15 @@ func (c *Classifier) classify(sequence []byte) Classification {
 			front, rear = otherFront, otherRear
 		}
 	}
-	var room [2][128]int
+	var buffers [2][128]int
 	result := Classification{Barcode: -1, Front: End{Barcode: -1}, Rear: End{Barcode: -1}}
 	var frontPenalties, rearPenalties []int
 	if c.kit.AtFront {
-		frontPenalties = front.penalties(s, room[0][:0])
+		frontPenalties = front.penalties(s, buffers[0][:0])
 		result.Front = front.end(frontPenalties)
 	}
 	if c.kit.AtRear {
-		rearPenalties = rear.penalties(s, room[1][:0])
+		rearPenalties = rear.penalties(s, buffers[1][:0])
 		result.Rear = rear.end(rearPenalties)
 		n := len(sequence)
 		result.Rear.Start, result.Rear.End = n-result.Rear.End, n-result.Rear.Start
@@ -303,7 +303,7 @@ func (c *Classifier) classify(sequence []byte) Classification {
 		end, where, distanceToEnd = &result.Rear, &rear, len(sequence)-result.Rear.End
 	}
 	result.Score = max(0, 1-float64(result.Penalty)/float64(where.barcodes[best].length))
-	result.Reason = c.judge(&result, best, end, distanceToEnd)
+	result.Reason = c.assess(&result, best, end, distanceToEnd)
 	if result.Reason == Found && c.midstrand(sequence) {
 		result.Reason = Midstrand
 	}
@@ -317,13 +317,13 @@ func (c *Classifier) classify(sequence []byte) Classification {
 		}
 	}
 	if result.Front.Counts {
-		another, last := front.beside(sequence, best, s, room[0][:0])
+		another, last := front.beside(sequence, best, s, buffers[0][:0])
 		if result.Front.End = last; another {
 			result.Reason = SecondBarcode
 		}
 	}
 	if result.Rear.Counts {
-		another, last := rear.beside(fromEnd, best, s, room[1][:0])
+		another, last := rear.beside(fromEnd, best, s, buffers[1][:0])
 		if result.Rear.Start = len(sequence) - last; another {
 			result.Reason = SecondBarcode
 		}
@@ -382,8 +382,8 @@ func (c *Classifier) decide(result *Classification, front, rear []int) (best, at
 // one resembles another outer one, but not its flanks.
 const outerFlankScore = 0.7
 
-// judge applies the rules to the best barcode.
-func (c *Classifier) judge(r *Classification, best int, end *End, distanceToEnd int) Reason {
+// assess applies the rules to the best barcode.
+func (c *Classifier) assess(r *Classification, best int, end *End, distanceToEnd int) Reason {
 	s := c.kit.Scoring
 	near := r.Penalty <= s.MaxBarcodePenalty
 	switch {

@@ -17,9 +17,9 @@ import (
 const (
 	// maxContig is the longest sequence that positions in VCF and BAM, signed 32-bit, can address.
 	maxContig = math.MaxInt32
-	// maxRoom bounds the memory that is reserved for a file by its size: it is more than the largest genomes of interest
+	// maxReserved bounds the memory that is reserved for a file by its size: it is more than the largest genomes of interest
 	// need, and a larger file may be something else.
-	maxRoom = 8 << 30
+	maxReserved = 8 << 30
 	// worthPacking is the size of a file, compressed or not, from which on packing saves what counts beside the rest of a
 	// process. Bacteria are smaller.
 	worthPacking = 16 << 20
@@ -53,9 +53,9 @@ func LoadPacked(path string) (*Genome, error) {
 // Packed is the genome with all its contigs packed, however small. It has no synonyms.
 func (g *Genome) Packed() *Genome {
 	p := &Genome{byName: make(map[string]*Contig, len(g.Contigs))}
-	room := new(arena)
+	memory := new(arena)
 	for _, c := range g.Contigs {
-		small := &Contig{Name: c.Name, packed: newPacked(room)}
+		small := &Contig{Name: c.Name, packed: newPacked(memory)}
 		for piece := range c.pieces() {
 			small.packed.add(piece)
 		}
@@ -92,7 +92,7 @@ func load(path string, large int64, pack *arena) (*Genome, error) {
 	if list != nil {
 		size = max(size, basesOf(list))
 	}
-	if size > maxRoom {
+	if size > maxReserved {
 		size = 0
 	}
 	g, err := read(f, int(size), list != nil, pack)
@@ -135,7 +135,7 @@ func read(r io.Reader, size int, indexed bool, pack *arena) (*Genome, error) {
 	}
 	p := parser{pack: pack, g: &Genome{byName: map[string]*Contig{}}, line: 1}
 	if pack == nil {
-		p.room = roomFor(size)
+		p.space = reserve(size)
 	}
 	for {
 		chunk, err := br.ReadSlice('\n')
@@ -166,7 +166,7 @@ type parser struct {
 	inHeader bool    // the current line is a header
 	blank    byte    // what the line so far ended with and was left out: a carriage return or a blank; 0 if nothing was
 	header   []byte
-	room     []byte // for sequences to come
+	space    []byte // for sequences to come
 	pack     *arena // for packed ones; nil if they are to be flat
 }
 
@@ -236,7 +236,7 @@ func (p *parser) open() error {
 	if p.pack != nil {
 		p.contig.packed = newPacked(p.pack)
 	} else {
-		p.contig.Seq = p.room[len(p.room):]
+		p.contig.Seq = p.space[len(p.space):]
 	}
 	p.g.byName[p.contig.Name] = p.contig
 	p.g.Contigs = append(p.g.Contigs, p.contig)
@@ -341,11 +341,11 @@ func (p *parser) close() error {
 	c := p.contig
 	if c.packed != nil {
 		c.closePacked()
-	} else if n := len(p.room) + len(c.Seq); n <= cap(p.room) {
-		p.room = p.room[:n]
+	} else if n := len(p.space) + len(c.Seq); n <= cap(p.space) {
+		p.space = p.space[:n]
 		c.Seq = c.Seq[:len(c.Seq):len(c.Seq)]
 	} else {
-		p.room = nil
+		p.space = nil
 		c.Seq = bytes.Clone(c.Seq) // drop the spare capacity of growing
 	}
 	p.contig = nil

@@ -103,7 +103,7 @@ func TestIndexRefuses(t *testing.T) {
 
 // TestLargeGenomesLieOutsideTheHeap reads more than is left to the heap.
 func TestLargeGenomesLieOutsideTheHeap(t *testing.T) {
-	b := roomFor(largeGenome)
+	b := reserve(largeGenome)
 	require.Equal(t, largeGenome, cap(b))
 	b = append(b, 'A')
 	require.Equal(t, byte('A'), b[0])

@@ -4,8 +4,8 @@ package genome
 
 import "os"
 
-// roomFor returns an empty slice with capacity for n bytes.
-func roomFor(n int) []byte { return make([]byte, 0, n) }
+// reserve returns an empty slice with capacity for n bytes.
+func reserve(n int) []byte { return make([]byte, 0, n) }
 
 // systemWords is memory for n words.
 func systemWords(n int) []uint64 { return make([]uint64, n) }

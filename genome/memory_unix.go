@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// roomFor returns an empty slice with capacity for n bytes, outside the heap if n is large; nil if there is no memory.
-func roomFor(n int) []byte {
+// reserve returns an empty slice with capacity for n bytes, outside the heap if n is large; nil if there is no memory.
+func reserve(n int) []byte {
 	if n < largeGenome {
 		return make([]byte, 0, n)
 	}

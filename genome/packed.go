@@ -35,7 +35,7 @@ type packed struct {
 
 	vectors bool     // the processor has packAVX2
 	words   []uint64 // the last block while the sequence grows; its first base is the lowest bits
-	room    *arena
+	memory  *arena
 }
 
 // run is a stretch of one letter.
@@ -128,7 +128,7 @@ func (p *packed) overwrite(bases []byte, start int) {
 }
 
 // newPacked returns an empty sequence, whose bases will lie in the given arena.
-func newPacked(room *arena) *packed { return &packed{room: room, vectors: packs()} }
+func newPacked(memory *arena) *packed { return &packed{memory: memory, vectors: packs()} }
 
 // add appends bases, letters in either case. It is false if there is something else among them. The contig isn't longer
 // than maxContig.
@@ -241,7 +241,7 @@ func (p *packed) note(letter byte) {
 
 // keep puts the block that is full, or the last one, where it stays.
 func (p *packed) keep() {
-	p.blocks = append(p.blocks, p.room.keep(p.words))
+	p.blocks = append(p.blocks, p.memory.keep(p.words))
 	p.words = p.words[:0]
 }
 
@@ -250,7 +250,7 @@ func (p *packed) close() bool {
 	if len(p.words) > 0 {
 		p.keep()
 	}
-	p.words, p.room = nil, nil
+	p.words, p.memory = nil, nil
 	for need := (p.n/oddBases)/64 + 1; len(p.odd) < need; {
 		p.odd = append(p.odd, make([]uint64, need-len(p.odd))...)
 	}

@@ -188,9 +188,9 @@ func TestPackedErrors(t *testing.T) {
 
 // The heap does not hold what a large packed genome has.
 func TestPackedMemory(t *testing.T) {
-	room := new(arena)
+	memory := new(arena)
 	var before, after runtime.MemStats
-	p := newPacked(room)
+	p := newPacked(memory)
 	bases := bytes.Repeat([]byte("ACGT"), 1<<18)
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -24,15 +24,15 @@ var errNotIndexed = errors.New("not as the index has it")
 // With an arena the contigs are packed.
 func readIndexed(r io.ReaderAt, size int64, list []indexed, pack *arena) *Genome {
 	total := basesOf(list)
-	if total > min(size, maxRoom) || !headersFit(r, size, list) {
+	if total > min(size, maxReserved) || !headersFit(r, size, list) {
 		return nil
 	}
-	var room []byte
+	var space []byte
 	if pack == nil {
-		if room = roomFor(int(total)); int64(cap(room)) < total {
+		if space = reserve(int(total)); int64(cap(space)) < total {
 			return nil
 		}
-		room = room[:total]
+		space = space[:total]
 	}
 	g := &Genome{byName: make(map[string]*Contig, len(list))}
 	var workers errgroup.Group
@@ -43,7 +43,7 @@ func readIndexed(r io.ReaderAt, size int64, list []indexed, pack *arena) *Genome
 		if pack != nil {
 			c.packed = newPacked(pack)
 		} else {
-			c.Seq, room = room[:x.length:x.length], room[x.length:]
+			c.Seq, space = space[:x.length:x.length], space[x.length:]
 		}
 		g.Contigs = append(g.Contigs, c)
 		g.byName[c.Name] = c

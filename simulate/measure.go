@@ -60,7 +60,7 @@ func Measure(observations []Observation, opts MeasureOptions) (*Profile, error) 
 	if m.bases < 10_000 {
 		return nil, fmt.Errorf("measuring errors: %d aligned bases, want at least 10,000", m.bases)
 	}
-	m.judgeSites(observations, opts.SameGenome)
+	m.classifySites(observations, opts.SameGenome)
 	if err := each(m.count); err != nil {
 		return nil, err
 	}
@@ -214,8 +214,8 @@ func up(n uint16) uint16 {
 	return n + 1
 }
 
-// judgeSites finds the variants and the systematic errors.
-func (m *meter) judgeSites(observations []Observation, sameGenome bool) {
+// classifySites finds the variants and the systematic errors.
+func (m *meter) classifySites(observations []Observation, sameGenome bool) {
 	var contigs []*genome.Contig // in a fixed order
 	for i := range observations {
 		if c := observations[i].Contig; !slices.Contains(contigs, c) {
@@ -242,7 +242,7 @@ func (m *meter) judgeSites(observations []Observation, sameGenome bool) {
 			}
 			for i := range p {
 				for strand := range p[i] {
-					m.judge(&p[i][strand])
+					m.classifySite(&p[i][strand])
 				}
 			}
 		}
@@ -292,8 +292,8 @@ func (m *meter) mask(c *genome.Contig, position int) {
 // leastDepth is how often a strand is read before systematic errors show.
 const leastDepth = 12
 
-// judge finds the systematic error of a site.
-func (m *meter) judge(s *siteCount) {
+// classifySite finds the systematic error of a site.
+func (m *meter) classifySite(s *siteCount) {
 	if s.flags&maskedSite != 0 || s.depth < leastDepth {
 		return
 	}
@@ -606,7 +606,7 @@ func (m *meter) fillContexts(p *Profile) {
 // such runs of all bases are called as, and those towards the next shorter run's, with
 // somewhat greater odds of being wrong.
 func (m *meter) fillRuns(p *Profile) {
-	const strength, pooledStrength, growth = 40, 20, 1.3
+	const strength, pooledStrength, errorFactor = 40, 20, 1.3
 	var rows [4][][]float64
 	var before []float64
 	for n := 2; n <= maxRunLength; n++ {
@@ -619,7 +619,7 @@ func (m *meter) fillRuns(p *Profile) {
 		if before != nil {
 			for k, v := range before {
 				if k != noChange {
-					v *= growth
+					v *= errorFactor
 				}
 				pooled[k] += pooledStrength * v
 			}

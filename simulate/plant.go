@@ -23,11 +23,11 @@ const (
 const maxUnit = 6
 
 // longestMNP is the most bases of an MNP, longestShorter that of a delins's shorter side,
-// and mostGrowth how much longer the other one is at most.
+// and maxLengthChange how much longer the other one is at most.
 const (
-	longestMNP     = 5
-	longestShorter = 5
-	mostGrowth     = 15
+	longestMNP      = 5
+	longestShorter  = 5
+	maxLengthChange = 15
 )
 
 // mostBetween is the most bases between neighbours.
@@ -274,13 +274,13 @@ func (p *planter) mnp(c *genome.Contig, at int) (Site, int, bool) {
 // delins replaces bases by more or fewer ones, which begin and end with other bases than
 // those. Half of the differences in length are those of indels, half are all as likely.
 func (p *planter) delins(c *genome.Contig, at int) (Site, int, bool) {
-	most := min(mostGrowth, p.spec.MaxLength)
-	growth := 1 + p.rnd.IntN(most)
+	most := min(maxLengthChange, p.spec.MaxLength)
+	lengthChange := 1 + p.rnd.IntN(most)
 	if p.rnd.IntN(2) == 0 {
-		growth = min(most, p.length())
+		lengthChange = min(most, p.length())
 	}
 	removed := p.geometric(1, longestShorter)
-	inserted := removed + growth
+	inserted := removed + lengthChange
 	if p.rnd.IntN(2) == 0 {
 		removed, inserted = inserted, removed
 	}

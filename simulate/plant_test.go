@@ -126,8 +126,8 @@ func TestPlantedEventsAreNoSimplerOnes(t *testing.T) {
 		sites, err := simulate.Plant(g, spec, ploidy, 5)
 		require.NoError(t, err)
 		require.Len(t, sites, 400+800+2*300)
-		lengths := map[int]int{} // of MNPs
-		growth := map[int]int{}  // of delins
+		lengths := map[int]int{}       // of MNPs
+		lengthChanges := map[int]int{} // of delins
 		shorter := map[int]int{}
 		pairs, inRepeat, apart := 0, 0, map[int]int{}
 		for i := 0; i < len(sites); i++ {
@@ -141,7 +141,7 @@ func TestPlantedEventsAreNoSimplerOnes(t *testing.T) {
 						require.NotEqual(t, ref[k], alt[k], "%v", *s)
 					}
 				} else {
-					growth[len(alt)-len(ref)]++
+					lengthChanges[len(alt)-len(ref)]++
 					shorter[min(len(alt), len(ref))]++
 				}
 				continue
@@ -187,10 +187,10 @@ func TestPlantedEventsAreNoSimplerOnes(t *testing.T) {
 		}
 		require.Len(t, lengths, 4)
 		require.Len(t, shorter, 5)
-		require.Len(t, growth, 30)
+		require.Len(t, lengthChanges, 30)
 		for n := 1; n <= 15; n++ {
-			require.Positive(t, growth[n], "delins that add %d bases", n)
-			require.Positive(t, growth[-n], "delins that remove %d bases", n)
+			require.Positive(t, lengthChanges[n], "delins that add %d bases", n)
+			require.Positive(t, lengthChanges[-n], "delins that remove %d bases", n)
 		}
 	}
 }

@@ -105,7 +105,7 @@ type Library struct {
 	sigma     float64 // of the logarithm of lengths
 	stretches []stretch
 	ends      []int // of the stretches, each with space for starts before it
-	room      int
+	starts    int   // how many start positions there are
 	bases     int
 }
 
@@ -134,8 +134,8 @@ func NewLibrary(haplotypes []*Haplotype, cfg ReadsConfig) (*Library, error) {
 		}
 		for _, s := range l.stretches[before:] {
 			l.bases += s.end - s.start
-			l.room += s.end - s.start + margin
-			l.ends = append(l.ends, l.room)
+			l.starts += s.end - s.start + margin
+			l.ends = append(l.ends, l.starts)
 		}
 	}
 	if l.bases == 0 {
@@ -153,7 +153,7 @@ const maxVain = 1_000_000
 // Draw draws a molecule.
 func (l *Library) Draw(rnd *rand.Rand) (Molecule, error) {
 	for range maxVain {
-		at := rnd.IntN(l.room)
+		at := rnd.IntN(l.starts)
 		i := sort.SearchInts(l.ends, at+1)
 		from := l.stretches[i]
 		start := from.end - (l.ends[i] - at)

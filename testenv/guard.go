@@ -13,8 +13,8 @@ import (
 func BeforeGuard(tb testing.TB, b []byte) []byte {
 	tb.Helper()
 	page := os.Getpagesize()
-	room := (len(b) + page - 1) / page * page
-	memory, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	size := (len(b) + page - 1) / page * page
+	memory, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -23,10 +23,10 @@ func BeforeGuard(tb testing.TB, b []byte) []byte {
 			tb.Error(err)
 		}
 	})
-	if err := syscall.Mprotect(memory[room:], syscall.PROT_NONE); err != nil {
+	if err := syscall.Mprotect(memory[size:], syscall.PROT_NONE); err != nil {
 		tb.Fatal(err)
 	}
-	out := memory[room-len(b) : room : room]
+	out := memory[size-len(b) : size : size]
 	copy(out, b)
 	return out
 }

@@ -326,7 +326,7 @@ func linesOf(t *testing.T, path string) []string {
 func TestLeavesTheRest(t *testing.T) {
 	const sequence, qualities = "ACGTTGCAACGGTTACGATA", "!\"#$%&'()*+,-./01234"
 	const tags = "\tRG:Z:run1_m\tML:B:C\tMM:Z:\ter:Z:\tqs:f:17.5\tXH:H:1AE3\txt:A:P\txs:B:s,-300,7"
-	turned := func(text string) string {
+	reversed := func(text string) string {
 		b := []byte(text)
 		slices.Reverse(b)
 		return string(b)
@@ -368,7 +368,7 @@ func TestLeavesTheRest(t *testing.T) {
 		}
 		qual := columns[10]
 		if flag&16 != 0 {
-			qual = turned(qual)
+			qual = reversed(qual)
 		}
 		start := fmt.Sprintf("%s\t%d\t*\t0\t0\t*\t*\t0\t0\t%s\t%s%s\tBC:Z:unclassified\tbi:", columns[0], 4|flag&512, sequence, qual, tags)
 		require.Equal(t, start, got[kept][:min(len(start), len(got[kept]))])

@@ -150,10 +150,10 @@ func TestEveryAlertHasAFault(t *testing.T) {
 // Prometheus. It is a regular expression of the faults to make; deploy/check.sh sets it.
 const faultsVariable = "PORESTREAM_TEST_FAULTS"
 
-// TestAlertsTellOfFaults makes every fault on running programs. A real Prometheus with
+// TestAlertsReportFaults makes every fault on running programs. A real Prometheus with
 // the shipped rules, in scaled time, must be silent before the first fault, report each
 // fault, and be silent again when it is repaired.
-func TestAlertsTellOfFaults(t *testing.T) {
+func TestAlertsReportFaults(t *testing.T) {
 	if os.Getenv(faultsVariable) == "" {
 		t.Skip("takes minutes and needs Prometheus: deploy/check.sh sets ", faultsVariable)
 	}

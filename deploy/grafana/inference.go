@@ -11,7 +11,7 @@ func inference() Dashboard {
 			{Title: "Batches", Height: 8, Panels: append(batches(), dispatches(8), waitingWindows(8), failedBatches(8))},
 			{Title: "Time", Height: 8, Panels: times()},
 			{Title: "Basecalling model", Height: 8, Panels: []Panel{bases(8), earlySignal(), openSignal()}},
-			{Title: "Variant model", Height: 8, Panels: append(judging(), alleles(6))},
+			{Title: "Variant model", Height: 8, Panels: append(variantScoring(), alleles(6))},
 			{Title: "GPU, by dcgm-exporter", Height: 8, Panels: gpu()},
 		},
 	}
@@ -148,9 +148,9 @@ func times() []Panel {
 	}
 }
 
-// judging is about the network that scores alleles, which shares devices with the
+// variantScoring is about the network that scores alleles, which shares devices with the
 // basecaller's network; its batches are among those above.
-func judging() []Panel {
+func variantScoring() []Panel {
 	return []Panel{
 		{
 			Kind: Lines, Title: "Alleles judged", Width: 6, Unit: "ops", Min: zero,

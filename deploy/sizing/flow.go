@@ -277,11 +277,11 @@ type scaling struct {
 	ups, downs []int     // when it has scaled
 }
 
-const look = 15 // seconds between two evaluations by Kubernetes
+const evaluationInterval = 15 // seconds between two evaluations by Kubernetes
 
 func (s *scaling) decide(c Scaler, now, have int, sent, took, backlog float64) int {
 	s.sent, s.took = append(s.sent, sent), append(s.took, took)
-	if now%look != 0 {
+	if now%evaluationInterval != 0 {
 		return have
 	}
 	want := c.Min
@@ -302,7 +302,7 @@ func (s *scaling) decide(c Scaler, now, have int, sent, took, backlog float64) i
 	s.wanted = append(s.wanted, want)
 	least, most := want, want
 	for back := range s.wanted {
-		age, n := time.Duration(back)*look*time.Second, s.wanted[len(s.wanted)-1-back]
+		age, n := time.Duration(back)*evaluationInterval*time.Second, s.wanted[len(s.wanted)-1-back]
 		if age >= max(c.Up, c.Down) {
 			break
 		}

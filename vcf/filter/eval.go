@@ -17,7 +17,7 @@ type verdict struct {
 }
 
 type predicate interface {
-	judge(rec *vcf.Record) verdict
+	evaluate(rec *vcf.Record) verdict
 }
 
 // operand is what is compared.
@@ -146,7 +146,7 @@ type comparison struct {
 	re          *regexp.Regexp // of ~ and !~
 }
 
-func (c *comparison) judge(rec *vcf.Record) verdict {
+func (c *comparison) evaluate(rec *vcf.Record) verdict {
 	l, r := c.left.eval(rec), c.right.eval(rec)
 	if !l.perSample && !r.perSample {
 		return verdict{site: c.rows(l.row(0), r.row(0), l.isText)}
@@ -231,8 +231,8 @@ type logic struct {
 	and, within bool
 }
 
-func (g *logic) judge(rec *vcf.Record) verdict {
-	l, r := g.left.judge(rec), g.right.judge(rec)
+func (g *logic) evaluate(rec *vcf.Record) verdict {
+	l, r := g.left.evaluate(rec), g.right.evaluate(rec)
 	if g.and && (!l.site || !r.site) || !g.and && !l.site && !r.site {
 		return verdict{samples: g.none(l, r)}
 	}
@@ -286,7 +286,7 @@ func (g *logic) mixed(l, r verdict) verdict {
 // site is a condition about the site.
 type site func(rec *vcf.Record) bool
 
-func (s site) judge(rec *vcf.Record) verdict { return verdict{site: s(rec)} }
+func (s site) evaluate(rec *vcf.Record) verdict { return verdict{site: s(rec)} }
 
 // genotypeClass is a condition about genotypes.
 type genotypeClass struct {
@@ -295,7 +295,7 @@ type genotypeClass struct {
 	not   bool
 }
 
-func (g *genotypeClass) judge(rec *vcf.Record) verdict {
+func (g *genotypeClass) evaluate(rec *vcf.Record) verdict {
 	v := verdict{samples: make([]bool, len(rec.Samples))}
 	for i := range v.samples {
 		values := g.field.values(rec, i)

@@ -40,7 +40,7 @@ func Parse(expression string, h *vcf.Header) (*Filter, error) {
 }
 
 // Match says whether the expression is true of a record.
-func (f *Filter) Match(rec *vcf.Record) bool { return f.root.judge(rec).site }
+func (f *Filter) Match(rec *vcf.Record) bool { return f.root.evaluate(rec).site }
 
 type parser struct {
 	text   string

@@ -73,9 +73,9 @@ func (l *labeller) label(a allele) (label, bool) {
 	near := l.near(start-reach, end+reach)
 	out := label{pos: int32(a.pos), mode: l.mode, run: uint8(min(255, runAt(l.ref, a)))}
 	switch {
-	case a.growth() > 0:
+	case a.lengthChange() > 0:
 		out.kind = kindInsertion
-	case a.growth() < 0:
+	case a.lengthChange() < 0:
 		out.kind = kindDeletion
 	}
 	site := make([]string, haplotypesOf(l.ploidy)) // the allele of each haplotype, "" for the reference's
@@ -85,7 +85,7 @@ func (l *labeller) label(a allele) (label, bool) {
 			for h, has := range k.haplotypes {
 				if has {
 					site[h] += k.ref + ">" + k.alt + " "
-					out.length = clipLength(k.growth())
+					out.length = clipLength(k.lengthChange())
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func (l *labeller) label(a allele) (label, bool) {
 		exact, out.copies = true, l.copies(&together)
 	}
 	if exact {
-		out.length = clipLength(a.growth())
+		out.length = clipLength(a.lengthChange())
 	} else {
 		if slices.ContainsFunc(near, func(k *known) bool { return !k.proposed }) || l.equivalent(a, near) {
 			return label{}, false

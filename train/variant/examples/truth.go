@@ -23,8 +23,8 @@ func (a allele) compare(b allele) int {
 	return cmp.Or(cmp.Compare(a.pos, b.pos), strings.Compare(a.ref, b.ref), strings.Compare(a.alt, b.alt))
 }
 
-// growth is the length change.
-func (a allele) growth() int { return len(a.alt) - len(a.ref) }
+// lengthChange is how many bases longer than the reference the allele is.
+func (a allele) lengthChange() int { return len(a.alt) - len(a.ref) }
 
 // indel says whether the allele is a pure insertion or deletion, behind its anchor.
 func (a allele) indel() bool { return min(len(a.ref), len(a.alt)) == 1 && len(a.ref) != len(a.alt) }
