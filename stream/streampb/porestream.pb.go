@@ -29,7 +29,7 @@ const (
 type EndStatus int32
 
 const (
-	EndStatus_END_STATUS_UNSPECIFIED EndStatus = 0 // not said: normally, if it has ended
+	EndStatus_END_STATUS_UNSPECIFIED EndStatus = 0 // not given: normally, if it has ended
 	EndStatus_END_STATUS_NORMAL      EndStatus = 1 // everything that was recorded has been sent
 	EndStatus_END_STATUS_TIMEOUT     EndStatus = 2 // nothing came for too long
 	EndStatus_END_STATUS_ABORTED     EndStatus = 3 // the sender gave up
@@ -82,11 +82,11 @@ type CallStatus int32
 
 const (
 	CallStatus_CALL_STATUS_UNSPECIFIED CallStatus = 0
-	CallStatus_PROVISIONAL             CallStatus = 1 // evidence so far says so
+	CallStatus_PROVISIONAL             CallStatus = 1 // supported by the evidence so far
 	CallStatus_STABLE                  CallStatus = 2 // more reads are not expected to change it
 	CallStatus_FINAL                   CallStatus = 3 // the run has ended
 	CallStatus_AMENDED                 CallStatus = 4 // changed after it was FINAL
-	CallStatus_RETRACTED               CallStatus = 5 // evidence turned; reason says how
+	CallStatus_RETRACTED               CallStatus = 5 // the evidence no longer supports it; reason says why
 )
 
 // Enum value maps for CallStatus.
@@ -136,14 +136,14 @@ func (CallStatus) EnumDescriptor() ([]byte, []int) {
 	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
 }
 
-// Callability is what reads allow to be said of a position.
+// Callability is whether the reads suffice to find a variant at a position.
 type Callability int32
 
 const (
 	Callability_CALLABILITY_UNSPECIFIED         Callability = 0
 	Callability_CALLABILITY_AMBIGUOUS           Callability = 1 // the reference base is not known
-	Callability_CALLABILITY_NO_COVERAGE         Callability = 2 // no read lies there
-	Callability_CALLABILITY_CALLABLE            Callability = 3 // enough reads to find a variant by
+	Callability_CALLABILITY_NO_COVERAGE         Callability = 2 // no read covers it
+	Callability_CALLABILITY_CALLABLE            Callability = 3 // enough reads to find a variant
 	Callability_CALLABILITY_LOW_MAPPING_QUALITY Callability = 4 // enough reads, but they may belong elsewhere
 	Callability_CALLABILITY_LOW_DEPTH           Callability = 5 // too few reads
 )
@@ -195,7 +195,7 @@ func (Callability) EnumDescriptor() ([]byte, []int) {
 	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
 }
 
-// DecisionAction is what is to become of a read that is in its pore.
+// DecisionAction is what to do with a read that is in its pore.
 type DecisionAction int32
 
 const (
@@ -263,12 +263,12 @@ type Run struct {
 	StartTimeMs     int64                  `protobuf:"varint,10,opt,name=start_time_ms,json=startTimeMs,proto3" json:"start_time_ms,omitempty"` // Unix milliseconds, 0 when unknown
 	PoreType        string                 `protobuf:"bytes,11,opt,name=pore_type,json=poreType,proto3" json:"pore_type,omitempty"`
 	EndStatus       EndStatus              `protobuf:"varint,12,opt,name=end_status,json=endStatus,proto3,enum=porestream.v1.EndStatus" json:"end_status,omitempty"` // how it ended; unspecified while it goes on
-	// Of a run that is taken apart by barcodes, behind the basecall stage: the samples
-	// that its reads may be of, ascending. Empty: sample alone.
+	// Of a demultiplexed run, downstream of the basecall stage: the samples that its reads
+	// may belong to, ascending. Empty: sample alone.
 	Samples       []string `protobuf:"bytes,13,rep,name=samples,proto3" json:"samples,omitempty"`
 	SamplesListed bool     `protobuf:"varint,14,opt,name=samples_listed,json=samplesListed,proto3" json:"samples_listed,omitempty"` // a sample sheet names them, so each is expected to have reads
-	// Its reads came called, on the topic of called reads: there is no signal of it, and
-	// its sample rate may be unknown (0).
+	// Its reads came called, on the topic of called reads: the run has no signal, and its
+	// sample rate may be unknown (0).
 	Called        bool `protobuf:"varint,15,opt,name=called,proto3" json:"called,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -558,17 +558,17 @@ func (x *SignalChunk) GetCalibrationScale() float32 {
 	return 0
 }
 
-// Marker is a run's start or end as one upstream partition tells every
-// downstream partition. A run has ended for a reader once it holds the end
-// marker of every one of the `sources` upstream partitions.
+// Marker is a run's start or end, sent by one upstream partition to every
+// downstream partition. A run has ended for a consumer once it has received the
+// end marker of each of the `sources` upstream partitions.
 type Marker struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Run       *Run                   `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Source    uint32                 `protobuf:"varint,2,opt,name=source,proto3" json:"source,omitempty"`                                                     // upstream partition that speaks
+	Source    uint32                 `protobuf:"varint,2,opt,name=source,proto3" json:"source,omitempty"`                                                     // upstream partition that sends the marker
 	Sources   uint32                 `protobuf:"varint,3,opt,name=sources,proto3" json:"sources,omitempty"`                                                   // number of upstream partitions
 	EndStatus EndStatus              `protobuf:"varint,4,opt,name=end_status,json=endStatus,proto3,enum=porestream.v1.EndStatus" json:"end_status,omitempty"` // of an end
 	// Of an end by timeout on the signal topic: the offset of the last record of
-	// the run in this partition. The end is void when the run has gone on behind.
+	// the run in this partition. The end is void if records of the run follow it.
 	LastOffset    int64 `protobuf:"varint,5,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -640,21 +640,21 @@ func (x *Marker) GetLastOffset() int64 {
 }
 
 // CalledRead is a read as a basecaller has called it, as sequenced: from the 5' end of
-// the molecule to its 3' end. FORMAT.md tells how its bytes are packed.
+// the molecule to its 3' end. FORMAT.md describes how its bytes are packed.
 type CalledRead struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Run            string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	ReadId         string                 `protobuf:"bytes,2,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
-	Sample         string                 `protobuf:"bytes,3,opt,name=sample,proto3" json:"sample,omitempty"`   // whose it is by its barcode; empty: the run's, or nobody's if the run has samples
-	Barcode        string                 `protobuf:"bytes,4,opt,name=barcode,proto3" json:"barcode,omitempty"` // as whoever looked for it named it; empty: nobody did, or there is none
+	Sample         string                 `protobuf:"bytes,3,opt,name=sample,proto3" json:"sample,omitempty"`   // by its barcode; empty: the run's sample, or unclassified if the run has samples
+	Barcode        string                 `protobuf:"bytes,4,opt,name=barcode,proto3" json:"barcode,omitempty"` // as the program that classified the read named it; empty: not classified, or no barcode found
 	Bases          uint32                 `protobuf:"varint,5,opt,name=bases,proto3" json:"bases,omitempty"`
 	Sequence       []byte                 `protobuf:"bytes,6,opt,name=sequence,proto3" json:"sequence,omitempty"`                           // 2 bits for each base
 	Unknown        []byte                 `protobuf:"bytes,7,opt,name=unknown,proto3" json:"unknown,omitempty"`                             // where bases are N
-	QualityBits    uint32                 `protobuf:"varint,8,opt,name=quality_bits,json=qualityBits,proto3" json:"quality_bits,omitempty"` // 1 to 7 bits for each quality; 0: they are not known
+	QualityBits    uint32                 `protobuf:"varint,8,opt,name=quality_bits,json=qualityBits,proto3" json:"quality_bits,omitempty"` // 1 to 7 bits for each quality; 0: qualities are not known
 	Qualities      []byte                 `protobuf:"bytes,9,opt,name=qualities,proto3" json:"qualities,omitempty"`
 	Dwells         []byte                 `protobuf:"bytes,10,opt,name=dwells,proto3" json:"dwells,omitempty"`                                // frames per base, saturating at 255; empty: not known
 	Model          string                 `protobuf:"bytes,11,opt,name=model,proto3" json:"model,omitempty"`                                  // basecalling model, empty when unknown
-	MeanQuality    float32                `protobuf:"fixed32,12,opt,name=mean_quality,json=meanQuality,proto3" json:"mean_quality,omitempty"` // Phred, by the basecaller's account; 0 when it gives none
+	MeanQuality    float32                `protobuf:"fixed32,12,opt,name=mean_quality,json=meanQuality,proto3" json:"mean_quality,omitempty"` // Phred, as the basecaller reports it; 0 when it gives none
 	Channel        uint32                 `protobuf:"varint,13,opt,name=channel,proto3" json:"channel,omitempty"`                             // 0 when unknown
 	ReadNumber     uint32                 `protobuf:"varint,14,opt,name=read_number,json=readNumber,proto3" json:"read_number,omitempty"`
 	StartTimeMs    int64                  `protobuf:"varint,15,opt,name=start_time_ms,json=startTimeMs,proto3" json:"start_time_ms,omitempty"` // of the read, Unix milliseconds, 0 when unknown
@@ -662,13 +662,13 @@ type CalledRead struct {
 	SampleCount    uint64                 `protobuf:"varint,17,opt,name=sample_count,json=sampleCount,proto3" json:"sample_count,omitempty"`   // samples of the read, and those before the first frame
 	TrimmedSamples uint64                 `protobuf:"varint,18,opt,name=trimmed_samples,json=trimmedSamples,proto3" json:"trimmed_samples,omitempty"`
 	Duration       float32                `protobuf:"fixed32,19,opt,name=duration,proto3" json:"duration,omitempty"`                         // seconds
-	Parent         string                 `protobuf:"bytes,20,opt,name=parent,proto3" json:"parent,omitempty"`                               // read that this one was split from; empty: it was not
+	Parent         string                 `protobuf:"bytes,20,opt,name=parent,proto3" json:"parent,omitempty"`                               // read that this one was split from; empty: it was not split
 	ParentStart    uint64                 `protobuf:"varint,21,opt,name=parent_start,json=parentStart,proto3" json:"parent_start,omitempty"` // sample of the parent at which it begins
 	// Modified bases as SAM's tags MM, ML and MN have them; empty: none were called.
 	Modified              string `protobuf:"bytes,22,opt,name=modified,proto3" json:"modified,omitempty"`
 	ModifiedProbabilities []byte `protobuf:"bytes,23,opt,name=modified_probabilities,json=modifiedProbabilities,proto3" json:"modified_probabilities,omitempty"`
 	ModifiedLength        uint32 `protobuf:"varint,24,opt,name=modified_length,json=modifiedLength,proto3" json:"modified_length,omitempty"`
-	Failed                bool   `protobuf:"varint,25,opt,name=failed,proto3" json:"failed,omitempty"` // the basecaller's quality control let it fall
+	Failed                bool   `protobuf:"varint,25,opt,name=failed,proto3" json:"failed,omitempty"` // it failed the basecaller's quality filter
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1097,14 +1097,15 @@ type Segment struct {
 	ReadLength  uint32 `protobuf:"varint,15,opt,name=read_length,json=readLength,proto3" json:"read_length,omitempty"`      // bases of the whole read
 	LastChunkMs int64  `protobuf:"varint,16,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the read's last signal chunk
 	Alignment   uint32 `protobuf:"varint,17,opt,name=alignment,proto3" json:"alignment,omitempty"`                          // 0 the primary alignment, 1, 2 ... supplementary ones
-	// Of a read that goes on: how often it has been published, this time included. It
-	// replaces those of the read with a lower number, and a segment all of them.
+	// Of a read in progress: how often it has been published, this time included. It
+	// replaces the read's partial segments with a lower number; a final segment replaces
+	// all of them.
 	Partial uint32 `protobuf:"varint,18,opt,name=partial,proto3" json:"partial,omitempty"`
-	// Number of the model that has called the read, which a ModelName gives a name; 0: not
-	// known. FORMAT.md tells how it follows from the name.
+	// Number of the model that called the read; a ModelName maps it to a name. 0: not
+	// known. FORMAT.md describes how the number follows from the name.
 	Model uint32 `protobuf:"fixed32,19,opt,name=model,proto3" json:"model,omitempty"`
-	// What the read's basecaller says of modified bases in the region's core, by position of the
-	// reference; FORMAT.md tells how it is packed. Empty: nothing, or the alignment is not the primary one.
+	// The basecaller's calls of modified bases in the region's core, by reference position;
+	// FORMAT.md describes the packing. Empty: no calls, or the alignment is not the primary one.
 	Modified      []byte `protobuf:"bytes,20,opt,name=modified,proto3" json:"modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1280,7 +1281,7 @@ func (x *Segment) GetModified() []byte {
 	return nil
 }
 
-// ModelName is the name of the basecalling model of a number in segments.
+// ModelName maps the number of a basecalling model in segments to its name.
 type ModelName struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"fixed32,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1333,11 +1334,12 @@ func (x *ModelName) GetName() string {
 	return ""
 }
 
-// ModifiedCalls is how sure the calls of modified bases are in what one partition holds of samples
-// whose runs have ended: a percentile over all partitions is the threshold of calls that count.
+// ModifiedCalls is the distribution of the probabilities of modified-base calls in one partition,
+// for samples whose runs have ended. A percentile over all partitions is the threshold from which
+// calls count.
 type ModifiedCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that tells
+	Source        uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that sends it
 	Sources       uint32                 `protobuf:"varint,2,opt,name=sources,proto3" json:"sources,omitempty"` // number of partitions
 	Samples       []*SampleCalls         `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1395,12 +1397,12 @@ func (x *ModifiedCalls) GetSamples() []*SampleCalls {
 	return nil
 }
 
-// SampleCalls is that of one sample.
+// SampleCalls is the distribution of one sample.
 type SampleCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
 	Runs          []string               `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`   // of the sample, which have all ended; ascending
-	Bases         []*BaseCalls           `protobuf:"bytes,3,rep,name=bases,proto3" json:"bases,omitempty"` // in the order A, C, G, T; of those with calls
+	Bases         []*BaseCalls           `protobuf:"bytes,3,rep,name=bases,proto3" json:"bases,omitempty"` // in the order A, C, G, T; only bases with calls
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1456,7 +1458,7 @@ func (x *SampleCalls) GetBases() []*BaseCalls {
 	return nil
 }
 
-// BaseCalls counts calls of one base by the probability of what is most probable.
+// BaseCalls counts the calls of one base by the probability of the most probable state.
 type BaseCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Base          uint32                 `protobuf:"varint,1,opt,name=base,proto3" json:"base,omitempty"`                          // 0 A, 1 C, 2 G, 3 T
@@ -1517,8 +1519,8 @@ func (x *BaseCalls) GetCalls() []uint64 {
 	return nil
 }
 
-// Withdrawal takes back the segments of a read that were published before its end:
-// it does not lie in this region after all.
+// Withdrawal retracts the segments of a read that were published before its end:
+// the read does not align to this region after all.
 type Withdrawal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1728,8 +1730,8 @@ type ReadRecord_RunEnd struct {
 }
 
 type ReadRecord_Partial struct {
-	// Of a read that goes on; a reader that doesn't know of these must not take it for a
-	// segment of one that has ended.
+	// Of a read in progress. A consumer that doesn't know partial segments must not take
+	// one for the segment of a read that has ended.
 	Partial *Segment `protobuf:"bytes,4,opt,name=partial,proto3,oneof"`
 }
 
@@ -1742,7 +1744,7 @@ type ReadRecord_Model struct {
 }
 
 type ReadRecord_ModifiedCalls struct {
-	// Of the stage that counts modified bases, for itself; others pass it by.
+	// From the stage that counts modified bases to itself; other stages ignore it.
 	ModifiedCalls *ModifiedCalls `protobuf:"bytes,7,opt,name=modified_calls,json=modifiedCalls,proto3,oneof"`
 }
 
@@ -1790,10 +1792,10 @@ type Call struct {
 	// this allele: 0 and 1, or 0/0, 0/1 and 1/1.
 	PhredLikelihoods []uint32 `protobuf:"varint,22,rep,packed,name=phred_likelihoods,json=phredLikelihoods,proto3" json:"phred_likelihoods,omitempty"`
 	PhaseSet         int64    `protobuf:"varint,23,opt,name=phase_set,json=phaseSet,proto3" json:"phase_set,omitempty"`             // 1-based position of the first heterozygous site of the phase set; 0: not phased
-	OtherForward     uint32   `protobuf:"varint,24,opt,name=other_forward,json=otherForward,proto3" json:"other_forward,omitempty"` // reads that show neither this allele nor the reference
+	OtherForward     uint32   `protobuf:"varint,24,opt,name=other_forward,json=otherForward,proto3" json:"other_forward,omitempty"` // reads that support neither this allele nor the reference
 	OtherReverse     uint32   `protobuf:"varint,25,opt,name=other_reverse,json=otherReverse,proto3" json:"other_reverse,omitempty"`
-	// Basecalling models of the region's reads that the variant model was not made for, the
-	// most frequent first. Empty: there are none, or nobody knows.
+	// Basecalling models of the region's reads that the variant model was not trained for, the
+	// most frequent first. Empty: there are none, or it is not known.
 	ModelMismatch []string    `protobuf:"bytes,26,rep,name=model_mismatch,json=modelMismatch,proto3" json:"model_mismatch,omitempty"`
 	Motif         *MotifError `protobuf:"bytes,27,opt,name=motif,proto3" json:"motif,omitempty"` // of an allele with the filter MotifArtifact
 	unknownFields protoimpl.UnknownFields
@@ -2019,16 +2021,16 @@ func (x *Call) GetMotif() *MotifError {
 	return nil
 }
 
-// MotifError is a motif that reads of one strand get wrong, as a region shows it.
+// MotifError is a systematic error in a motif on one strand, as seen in one region.
 type MotifError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Motif         string                 `protobuf:"bytes,1,opt,name=motif,proto3" json:"motif,omitempty"`        // IUPAC letters, in the reads' direction
-	Base          uint32                 `protobuf:"varint,2,opt,name=base,proto3" json:"base,omitempty"`         // which of its bases is read wrong, from 1
-	Shows         string                 `protobuf:"bytes,3,opt,name=shows,proto3" json:"shows,omitempty"`        // the base that reads show instead
-	Sites         uint32                 `protobuf:"varint,4,opt,name=sites,proto3" json:"sites,omitempty"`       // of the motif, on either strand, where reads of both strands lie
-	Affected      uint32                 `protobuf:"varint,5,opt,name=affected,proto3" json:"affected,omitempty"` // of these, where reads of the motif's strand show it, and those of the other hardly do
+	Motif         string                 `protobuf:"bytes,1,opt,name=motif,proto3" json:"motif,omitempty"`        // IUPAC letters, in read orientation
+	Base          uint32                 `protobuf:"varint,2,opt,name=base,proto3" json:"base,omitempty"`         // which of its bases is miscalled, from 1
+	Shows         string                 `protobuf:"bytes,3,opt,name=shows,proto3" json:"shows,omitempty"`        // the base that is called instead
+	Sites         uint32                 `protobuf:"varint,4,opt,name=sites,proto3" json:"sites,omitempty"`       // of the motif, on either strand, that reads of both strands cover
+	Affected      uint32                 `protobuf:"varint,5,opt,name=affected,proto3" json:"affected,omitempty"` // of these, where reads of the motif's strand show the error, and reads of the other strand hardly do
 	Reads         uint64                 `protobuf:"varint,6,opt,name=reads,proto3" json:"reads,omitempty"`       // of the motif's strand at the affected sites
-	Wrong         uint64                 `protobuf:"varint,7,opt,name=wrong,proto3" json:"wrong,omitempty"`       // of these, that show it
+	Wrong         uint64                 `protobuf:"varint,7,opt,name=wrong,proto3" json:"wrong,omitempty"`       // of these, reads with the error
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2174,7 +2176,7 @@ func (x *OtherAllele) GetAlt() string {
 	return ""
 }
 
-// Coverage is one revision of how many usable reads lie over a stretch of the
+// Coverage is one revision of the number of usable reads over an interval of the
 // reference that a panel watches. A usable read is one that the caller would
 // count in the depth of a substitution there.
 type Coverage struct {
@@ -2184,12 +2186,12 @@ type Coverage struct {
 	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
 	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`            // 0-based
 	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`                // 0-based, behind the last position
-	Lengths       []uint32               `protobuf:"varint,6,rep,packed,name=lengths,proto3" json:"lengths,omitempty"` // positions of each block of one depth; from start to end
+	Lengths       []uint32               `protobuf:"varint,6,rep,packed,name=lengths,proto3" json:"lengths,omitempty"` // positions of each block of constant depth; from start to end
 	Depths        []uint32               `protobuf:"varint,7,rep,packed,name=depths,proto3" json:"depths,omitempty"`   // usable reads at every position of each block
-	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`      // grows with every revision of this stretch
+	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`      // grows with every revision of this interval
 	Final         bool                   `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`            // all runs of the sample have ended
 	Panels        string                 `protobuf:"bytes,10,opt,name=panels,proto3" json:"panels,omitempty"`          // fingerprint of the panels whose targets these are
-	Counted       bool                   `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`       // alleles were looked for: what is not among them, few reads show
+	Counted       bool                   `protobuf:"varint,11,opt,name=counted,proto3" json:"counted,omitempty"`       // alleles were counted: an allele that is not listed is supported by few reads
 	Shown         []*Shown               `protobuf:"bytes,12,rep,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2309,19 +2311,19 @@ func (x *Coverage) GetShown() []*Shown {
 	return nil
 }
 
-// Shown is how many usable reads show an allele, or a change of a protein, by their
-// bases: called or not, filtered or not. Either a panel names it, and it is told of
-// whatever the count; or none does, enough reads show it for the caller to look at it,
-// and it is no part of a call that stands.
+// Shown is the number of usable reads that show an allele, or a change of a protein, by
+// their bases: called or not, filtered or not. If a panel names it, it is reported
+// whatever the count. If none does, it is reported if enough reads show it for the
+// caller to evaluate it and it is not part of a current call.
 type Shown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Named         string                 `protobuf:"bytes,1,opt,name=named,proto3" json:"named,omitempty"` // subject of the panels' alerts: VRS id or change of a protein
-	Pos           int64                  `protobuf:"varint,2,opt,name=pos,proto3" json:"pos,omitempty"`    // 1-based; of ref, or of the first base that is named
+	Pos           int64                  `protobuf:"varint,2,opt,name=pos,proto3" json:"pos,omitempty"`    // 1-based; of ref, or of the first base of the named change
 	Ref           string                 `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`     // of an allele that no panel names, as in Call
 	Alt           string                 `protobuf:"bytes,4,opt,name=alt,proto3" json:"alt,omitempty"`
 	Forward       uint32                 `protobuf:"varint,5,opt,name=forward,proto3" json:"forward,omitempty"` // reads that show it, by strand
 	Reverse       uint32                 `protobuf:"varint,6,opt,name=reverse,proto3" json:"reverse,omitempty"`
-	Depth         uint32                 `protobuf:"varint,7,opt,name=depth,proto3" json:"depth,omitempty"` // reads that tell it from its absence
+	Depth         uint32                 `protobuf:"varint,7,opt,name=depth,proto3" json:"depth,omitempty"` // reads that distinguish it from its absence
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2405,17 +2407,17 @@ func (x *Shown) GetDepth() uint32 {
 	return 0
 }
 
-// Reference is one revision of what a sample's reads say, at the end, where nothing
-// was called: the blocks and spans that begin in one stretch of a region. They may end
-// behind it, within the region.
+// Reference is one revision of what a sample's reads show, at the end of the sample,
+// where nothing was called: the blocks and spans that begin in one interval of a
+// region. They may end behind the interval, within the region.
 type Reference struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // run whose end made the region final
 	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
 	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
-	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`       // of the stretch, 0-based
-	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // of the stretch, 0-based, behind its last position
-	Revision      uint64                 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"` // grows with what the region knows; 1 without a read
+	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`       // of the interval, 0-based
+	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // of the interval, 0-based, behind its last position
+	Revision      uint64                 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"` // grows with the reads of the region; 1 without a read
 	Blocks        []*ReferenceBlock      `protobuf:"bytes,7,rep,name=blocks,proto3" json:"blocks,omitempty"`      // ascending; none if they were not asked for
 	Callable      []*CallableSpan        `protobuf:"bytes,8,rep,name=callable,proto3" json:"callable,omitempty"`  // likewise
 	unknownFields protoimpl.UnknownFields
@@ -2508,14 +2510,14 @@ func (x *Reference) GetCallable() []*CallableSpan {
 	return nil
 }
 
-// ReferenceBlock is positions that say equally surely that there is no variant.
+// ReferenceBlock is a run of positions without a variant, of similar confidence.
 type ReferenceBlock struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Start    int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"` // 0-based
 	End      int64                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`     // 0-based, behind the last position
 	Depth    uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"` // median
 	MinDepth uint32                 `protobuf:"varint,4,opt,name=min_depth,json=minDepth,proto3" json:"min_depth,omitempty"`
-	Quality  uint32                 `protobuf:"varint,5,opt,name=quality,proto3" json:"quality,omitempty"` // least Phred-scaled probability, at any position, of a variant
+	Quality  uint32                 `protobuf:"varint,5,opt,name=quality,proto3" json:"quality,omitempty"` // least Phred-scaled probability of a variant at any position
 	// Least Phred-scaled likelihoods, at any position, of the genotypes of the
 	// reference and any other allele: 0 and 1, or 0/0, 0/1 and 1/1.
 	PhredLikelihoods []uint32 `protobuf:"varint,6,rep,packed,name=phred_likelihoods,json=phredLikelihoods,proto3" json:"phred_likelihoods,omitempty"`
@@ -2595,7 +2597,7 @@ func (x *ReferenceBlock) GetPhredLikelihoods() []uint32 {
 	return nil
 }
 
-// CallableSpan is positions of one callability.
+// CallableSpan is an interval of one callability.
 type CallableSpan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Start         int64                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"` // 0-based
@@ -2796,7 +2798,7 @@ type WatchRecord struct {
 	//	*WatchRecord_Coverage
 	//	*WatchRecord_RunEnd
 	Body          isWatchRecord_Body `protobuf_oneof:"body"`
-	Panels        string             `protobuf:"bytes,5,opt,name=panels,proto3" json:"panels,omitempty"` // fingerprint of the panels that the writer chose by
+	Panels        string             `protobuf:"bytes,5,opt,name=panels,proto3" json:"panels,omitempty"` // fingerprint of the panels by which the writer selected the record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2914,11 +2916,11 @@ func (*WatchRecord_RunEnd) isWatchRecord_Body() {}
 type Cursor struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Run    string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Next   uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`    // events 0 to next-1 of the run are committed, and no other
-	Digest []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 chain over what these events are, 32 bytes
+	Next   uint64                 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`    // events 0 to next-1 of the run are committed, and no others
+	Digest []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256 chain over the contents of these events, 32 bytes
 	Ended  bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`  // the end marker is among them
 	Owner  []byte                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`   // the ingest process that wrote this, 16 random bytes
-	// What the run is played with, to say what differs when it does.
+	// The settings with which the run is played, to report which of them differ.
 	Sample        string `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
 	ChunkSamples  uint32 `protobuf:"varint,7,opt,name=chunk_samples,json=chunkSamples,proto3" json:"chunk_samples,omitempty"`
 	Partitions    uint32 `protobuf:"varint,8,opt,name=partitions,proto3" json:"partitions,omitempty"` // of the signal topic
@@ -3028,8 +3030,8 @@ func (x *Cursor) GetCalled() bool {
 	return false
 }
 
-// Decision says what is to become of a read in progress. The first of a read
-// stands.
+// Decision is what to do with a read in progress. The first decision about a read
+// counts.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -3037,11 +3039,11 @@ type Decision struct {
 	ReadId        string                 `protobuf:"bytes,3,opt,name=read_id,json=readId,proto3" json:"read_id,omitempty"`
 	ReadNumber    uint32                 `protobuf:"varint,4,opt,name=read_number,json=readNumber,proto3" json:"read_number,omitempty"`
 	Action        DecisionAction         `protobuf:"varint,5,opt,name=action,proto3,enum=porestream.v1.DecisionAction" json:"action,omitempty"`
-	Policy        string                 `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`                                 // who decides, in words
-	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why, one word of the policy's
-	Samples       uint64                 `protobuf:"varint,8,opt,name=samples,proto3" json:"samples,omitempty"`                              // of the read that were looked at
-	LastChunkMs   int64                  `protobuf:"varint,9,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the newest chunk that was looked at
-	DryRun        bool                   `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                 // nothing is to be done: what would have been
+	Policy        string                 `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`                                 // name of the policy that decided
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`                                 // one word
+	Samples       uint64                 `protobuf:"varint,8,opt,name=samples,proto3" json:"samples,omitempty"`                              // of the read that were evaluated
+	LastChunkMs   int64                  `protobuf:"varint,9,opt,name=last_chunk_ms,json=lastChunkMs,proto3" json:"last_chunk_ms,omitempty"` // record time of the newest chunk that was evaluated
+	DryRun        bool                   `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                 // the action is not to be carried out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3146,18 +3148,18 @@ func (x *Decision) GetDryRun() bool {
 	return false
 }
 
-// PushState says what a push server knows of a run besides its cursor: whose it
-// is, and where its channels are. It is written in the transactions that write the
-// run's chunks: whole now and then, and as what has changed in between.
+// PushState is what a push server knows of a run besides its cursor: the owner, and
+// the position of each channel. The server writes it in the transactions that write
+// the run's chunks: the whole state now and then, and the changes in between.
 type PushState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Chunks        uint64                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"` // of the run, from the first, that it is the state behind
+	Chunks        uint64                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"` // of the run, from the first, that the state covers
 	Part          uint32                 `protobuf:"varint,3,opt,name=part,proto3" json:"part,omitempty"`     // 0: the whole state; n: the n-th change to the whole state that has base chunks
 	Base          uint64                 `protobuf:"varint,4,opt,name=base,proto3" json:"base,omitempty"`
-	Device        string                 `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`     // that the run belongs to
-	Session       []byte                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`   // of the sender that the run has
-	Former        [][]byte               `protobuf:"bytes,7,rep,name=former,proto3" json:"former,omitempty"`     // of senders that it was taken from; only in a whole state
+	Device        string                 `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`     // that owns the run
+	Session       []byte                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`   // of the run's current sender
+	Former        [][]byte               `protobuf:"bytes,7,rep,name=former,proto3" json:"former,omitempty"`     // of earlier senders that lost the run; only in a whole state
 	Channels      []*PushChannel         `protobuf:"bytes,8,rep,name=channels,proto3" json:"channels,omitempty"` // all, or those that have changed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3249,7 +3251,7 @@ func (x *PushState) GetChannels() []*PushChannel {
 	return nil
 }
 
-// PushChannel is where the newest read of a channel has come to.
+// PushChannel is the position in the newest read of a channel.
 type PushChannel struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Channel           uint32                 `protobuf:"varint,1,opt,name=channel,proto3" json:"channel,omitempty"`

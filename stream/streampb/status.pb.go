@@ -1,4 +1,4 @@
-// Records on the topic of status: what the processes of a deployment tell of
+// Records on the status topic: what the processes of a deployment report about
 // themselves for the live page. stream/FORMAT.md describes them and the rules of
 // compatibility.
 
@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Status is one report. Reports are best-effort and stand for themselves: each says
-// all there is, so that one that is lost, late or repeated does no harm.
+// Status is one report. Reports are best-effort and self-contained: each holds the
+// whole state, so that one that is lost, late or repeated does no harm.
 type Status struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Instance string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`            // process, unique to its start
@@ -155,7 +155,7 @@ type ProcessReport struct {
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // ingest, processor or run
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"` // where other processes reach its page; may be empty
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"` // at which other processes reach its page; may be empty
 	StartedMs     int64                  `protobuf:"varint,5,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
 	Stopping      bool                   `protobuf:"varint,6,opt,name=stopping,proto3" json:"stopping,omitempty"` // its last report
 	Stages        []string               `protobuf:"bytes,7,rep,name=stages,proto3" json:"stages,omitempty"`
@@ -267,7 +267,7 @@ func (x *ProcessReport) GetComplaints() []*Complaint {
 }
 
 // Measure is a counter or gauge of docs/reference/metrics.md, summed over the labels that are
-// not told.
+// not given.
 type Measure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -490,7 +490,7 @@ func (x *Complaint) GetLastMs() int64 {
 	return 0
 }
 
-// ChannelReport is what the channels of a run do, as its source sees it.
+// ChannelReport is the state of the channels of a run, as its source sees them.
 type ChannelReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // of ingest
@@ -499,7 +499,7 @@ type ChannelReport struct {
 	Reads         uint64                 `protobuf:"varint,4,opt,name=reads,proto3" json:"reads,omitempty"`         // sent to their last chunk by this process
 	Samples       uint64                 `protobuf:"varint,5,opt,name=samples,proto3" json:"samples,omitempty"`     // sent by this process
 	Ended         bool                   `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`         // nothing more of the run is sent
-	Sequencer     bool                   `protobuf:"varint,7,opt,name=sequencer,proto3" json:"sequencer,omitempty"` // the states are the sequencer's own; otherwise they follow from the signal that came
+	Sequencer     bool                   `protobuf:"varint,7,opt,name=sequencer,proto3" json:"sequencer,omitempty"` // the states are the sequencer's own; otherwise ingest infers them from the signal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,8 +583,8 @@ func (x *ChannelReport) GetSequencer() bool {
 	return false
 }
 
-// DepthReport is how deep one region of a contig is covered in one sample. It also
-// says that the process holds the region's reads.
+// DepthReport is the depth of one region of a contig in one sample. It also states
+// that the process holds the region's reads.
 type DepthReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
@@ -596,7 +596,7 @@ type DepthReport struct {
 	End           int64                  `protobuf:"varint,7,opt,name=end,proto3" json:"end,omitempty"`              // exclusive
 	Bin           uint32                 `protobuf:"varint,8,opt,name=bin,proto3" json:"bin,omitempty"`              // positions of a bin; the last one may have fewer
 	Depths        []uint32               `protobuf:"varint,9,rep,packed,name=depths,proto3" json:"depths,omitempty"` // mean depth of each bin in tenths
-	Models        []*ModelReads          `protobuf:"bytes,10,rep,name=models,proto3" json:"models,omitempty"`        // that have called the region's reads, by name; none from earlier versions
+	Models        []*ModelReads          `protobuf:"bytes,10,rep,name=models,proto3" json:"models,omitempty"`        // models that called the region's reads, by name; none from earlier versions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,12 +701,12 @@ func (x *DepthReport) GetModels() []*ModelReads {
 	return nil
 }
 
-// ModelReads is how many reads of a region one basecalling model has called.
+// ModelReads is the number of reads of a region that one basecalling model called.
 type ModelReads struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`          // empty: the reads name none
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`          // empty: the reads name no model
 	Reads         uint64                 `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`       // whose primary alignment begins in the region
-	Mismatch      bool                   `protobuf:"varint,3,opt,name=mismatch,proto3" json:"mismatch,omitempty"` // the variant model was not made for it
+	Mismatch      bool                   `protobuf:"varint,3,opt,name=mismatch,proto3" json:"mismatch,omitempty"` // the variant model was not trained for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
