@@ -27,7 +27,7 @@ type mailServer struct {
 	answer map[string]string // by the beginning of a command; else what goes well
 	tls    *tls.Config
 
-	heard chan []string // the commands and the message, once the connection has ended
+	received chan []string // the commands and the message, once the connection has ended
 }
 
 func startMail(t *testing.T, conf *tls.Config, answer map[string]string) *mailServer {
@@ -35,27 +35,27 @@ func startMail(t *testing.T, conf *tls.Config, answer map[string]string) *mailSe
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
-	s := &mailServer{addr: l.Addr().String(), answer: answer, tls: conf, heard: make(chan []string, 1)}
+	s := &mailServer{addr: l.Addr().String(), answer: answer, tls: conf, received: make(chan []string, 1)}
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
 		defer conn.Close()
-		s.heard <- s.serve(conn)
+		s.received <- s.serve(conn)
 	}()
 	return s
 }
 
-func (s *mailServer) serve(conn net.Conn) (heard []string) {
+func (s *mailServer) serve(conn net.Conn) (received []string) {
 	text := textproto.NewConn(conn)
 	_ = text.PrintfLine("220 test")
 	for {
 		line, err := text.ReadLine()
 		if err != nil {
-			return heard
+			return received
 		}
-		heard = append(heard, line)
+		received = append(received, line)
 		said := ""
 		for begin, a := range s.answer {
 			if strings.HasPrefix(line, begin) {
@@ -77,13 +77,13 @@ func (s *mailServer) serve(conn net.Conn) (heard []string) {
 			_ = text.PrintfLine("354 go")
 			body, err := io.ReadAll(text.DotReader())
 			if err != nil {
-				return heard
+				return received
 			}
-			heard = append(heard, string(body))
+			received = append(received, string(body))
 			_ = text.PrintfLine("250 taken")
 		case verb == "QUIT":
 			_ = text.PrintfLine("221 bye")
-			return heard
+			return received
 		default:
 			_ = text.PrintfLine("250 yes")
 		}
@@ -119,13 +119,13 @@ func TestMail(t *testing.T) {
 	m := asMessage(t, detected(t, "Probe 7", 1), at)
 	m.ID = "abc-DEF_1"
 	require.NoError(t, p.send(t.Context(), m))
-	heard := <-s.heard
-	require.Contains(t, heard, "STARTTLS")
-	require.Contains(t, heard, "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00pore\x00pa55")))
-	require.Contains(t, heard, "MAIL FROM:<pore@lab.example.org>")
-	require.Contains(t, heard, "RCPT TO:<duty@example.org>")
-	require.Contains(t, heard, "RCPT TO:<e@example.org>")
-	text := heard[len(heard)-2]
+	received := <-s.received
+	require.Contains(t, received, "STARTTLS")
+	require.Contains(t, received, "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00pore\x00pa55")))
+	require.Contains(t, received, "MAIL FROM:<pore@lab.example.org>")
+	require.Contains(t, received, "RCPT TO:<duty@example.org>")
+	require.Contains(t, received, "RCPT TO:<e@example.org>")
+	text := received[len(received)-2]
 	got, err := mail.ReadMessage(bufio.NewReader(strings.NewReader(text)))
 	require.NoError(t, err)
 	require.Equal(t, "<abc-DEF_1@lab.example.org>", got.Header.Get("Message-Id"))
