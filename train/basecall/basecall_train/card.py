@@ -151,7 +151,7 @@ def _origin(recipe: Recipe) -> str:
     for network in map(Path, recipe.training.mentors):
         name = network.parent.name if network.stem == "model" else network.stem
         share = 100 * recipe.training.mentored
-        rows.append(f"| mentor, for {share:g} % of the chunks | what {name} says of them | see there |")
+        rows.append(f"| mentor, for {share:g} % of the chunks | the scores of {name} for them | see there |")
     rows.append(
         f"| teacher | frame probabilities of {recipe.teacher.name} ({recipe.teacher_citation or 'uncited'}), none of its weights "
         f"| {recipe.teacher_licence or 'unstated'} |"

@@ -260,7 +260,7 @@ def _comparison(levels: Levels, known: Published, table: Path) -> str:
 |---|---|---|
 {rows}
 
-Published level ≈ {offset:.2f} pA + {slope:.3f} pA · ours; what is left has a standard deviation of {np.std(rest):.2f} pA. The best
+Published level ≈ {offset:.2f} pA + {slope:.3f} pA · ours; the residuals have a standard deviation of {np.std(rest):.2f} pA. The best
 correlation is with the same {K}-mer, not one shifted by a base: {_shifts(levels.mean, known.mean)}.
 
 ![levels]({picture})
@@ -292,7 +292,7 @@ stay where the frames had put them: in runs of C one base late.
   within {OUTLYING:g} robust standard deviations of the {K}-mer's median, and its variance within 1 + {RESTLESS:g}/√n times the median. All visits count for dwell.
 - `spread` is of the {K}-mer's own mean: the scatter that noise adds to a measured mean is taken out. Drift within a read and
   bases beyond the six are part of it.
-- Dwell times below two samples can't be told. Within homopolymers they are what the model of dwells makes of it: the {K}-mers do not differ.
+- Dwell times below two samples can't be measured. Within homopolymers they come from the model of dwells, as the {K}-mers do not differ.
 - Bases are as the genome has them; these strands are native, and methylated ones (in lambda GATC, CC[AT]GG) count under their plain letters.
 - The open-pore current is not in these recordings, which begin with the strand.
 """

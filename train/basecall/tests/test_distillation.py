@@ -198,8 +198,8 @@ def test_the_card_names_mentors(world, tmp_path):
     recipe = Recipe.load(tmp_path / "r.toml")
     assert recipe.training.mentors == (str(tmp_path / "models/large/model.onnx"), str(tmp_path / "older.onnx"))
     card = _origin(recipe)
-    assert "| mentor, for 25 % of the chunks | what large says of them | see there |" in card
-    assert "what older says of them" in card and "mentor" not in _origin(Recipe.load(world.recipe))
+    assert "| mentor, for 25 % of the chunks | the scores of large for them | see there |" in card
+    assert "the scores of older for them" in card and "mentor" not in _origin(Recipe.load(world.recipe))
 
 
 def test_the_card_tells_that_neighbours_count():

@@ -102,7 +102,7 @@ def _head(recipe: Recipe, size: int) -> str:
 
 | | |
 |---|---|
-| input | `examples` float32 [N, 1, {layout.SIZE}], layout version {layout.VERSION} of package `variant`: {layout.PLANES} planes of {layout.COLUMNS} columns, {layout.SCALARS} scalars. Dwell times (the last {layout.PLANES - shape.planes} planes) are not looked at |
+| input | `examples` float32 [N, 1, {layout.SIZE}], layout version {layout.VERSION} of package `variant`: {layout.PLANES} planes of {layout.COLUMNS} columns, {layout.SCALARS} scalars. Dwell times (the last {layout.PLANES - shape.planes} planes) are not used |
 | output | `scores` float32 [N, 1, {layout.SCORES}], logits of three heads: copies (3), zygosity of the site (3), change of length (33); `manifest.toml` has the calibration |
 | network | {together}a convolution to {shape.width} channels and three residual blocks, to {shape.deep} channels of {shape.deep_columns} columns; two layers of {shape.scalars} over the scalars; one of {shape.joined} over both |
 | size | {size / 1e6:.2f} MB, fp32, ONNX standard operators; {len(budgets) * operations(shape) / 1e6:.2f} million multiplications per allele |
@@ -146,7 +146,7 @@ def _held_out(rows: list[dict]) -> str:
     )
     return f"""## Alleles held out of training
 
-Each allele that reads show often enough to be looked at, judged by itself; *passed* is a calibrated QUAL of 12 or more. Depths
+Each allele that reads show often enough to be evaluated, evaluated by itself; *passed* is a calibrated QUAL of 12 or more. Depths
 and kinds are those of the training data, low depths and long homopolymers among them. Calibration was fitted on the same
 alleles.
 

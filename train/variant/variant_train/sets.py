@@ -452,7 +452,7 @@ def section(manifest: dict, plan: Plan, figures: dict[str, list[Figures]], tried
                 f"| {name} | {f.mode} {f.type} | {f.present}, {f.absent} | {' | '.join(pairs)} | {f.false[0]}, {f.false[1]} "
                 f"| {f.found[0]}, {f.found[1]} | {100 * f.sure:.0f} % | {verdict} |"
             )
-    parts = ["| set | fitted on | judged on |", "|---|---|---|"]
+    parts = ["| set | fitted on | evaluated on |", "|---|---|---|"]
     by_name = {source.name: source for source in plan.sources}
     for one in plan.sets:
         texts = [", ".join(f"{name} ({by_name[name].worlds} samples)" for name in names) for names in (one.fit, one.judge)]
