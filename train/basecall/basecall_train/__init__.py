@@ -9,6 +9,6 @@ A basecaller is learned in four steps, each a module and a command:
 ``evaluate``  the exported graph is run on recordings that were never trained on and its calls are aligned to
               their genome (:mod:`.evaluation`).
 
-Frame targets rather than CTC losses are what makes this affordable without a GPU: a network that is told what to say in
+Frame targets rather than CTC losses are what makes this affordable without a GPU: a network that is given a target for
 every frame leaves the long plateau on which CTC training begins within a few hundred steps.
 """

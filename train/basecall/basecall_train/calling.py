@@ -95,7 +95,7 @@ def greedy(posteriors: np.ndarray, labels: tuple[str, ...]) -> Call:
         return Call("", np.empty(0, np.int64), np.empty(0, np.float32))
     begins = np.flatnonzero(np.concatenate([[True], best[1:] != best[:-1]]))
     top = posteriors[np.arange(len(best)), best]
-    # As the engine does it: the highest tells wrong bases from right ones better than the mean.
+    # As the engine does it: the highest distinguishes wrong bases from right ones better than the mean.
     highest = np.maximum.reduceat(top, begins)
     emitted = best[begins] != 0
     return Call("".join(labels[k] for k in best[begins[emitted]]), begins[emitted], highest[emitted])

@@ -113,7 +113,7 @@ A base is wrong if it is substituted or inserted. Observed, with the number of b
 
 
 def _neighbours(manifest: Manifest) -> str:
-    """Tells how much the bases around a base count, if they do."""
+    """Describes how much the bases around a base count, if they do."""
     if not manifest.quality_neighbours:
         return ""
     share, count = 100 * manifest.quality_neighbour_share, manifest.quality_neighbours

@@ -39,7 +39,7 @@ class StateSpace:
 
     @classmethod
     def of(cls, scores: int) -> StateSpace:
-        """Returns the states of which a frame has so many scores, 4^(k+1)."""
+        """Returns the states for so many scores of a frame, 4^(k+1)."""
         return cls((scores.bit_length() - 1) // 2 - 1)
 
     @property
@@ -96,13 +96,13 @@ class StateSpace:
         return self.partition(scores) - self.spelling(scores, before, spelled, lengths)
 
     def divergence(self, scores: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
-        """Returns the Kullback-Leibler divergence [N] of the distribution over all paths that scores [T, N, 4^(k+1)] say from the
-        one that told, of the same shape, says. Its derivative is one by scores alone."""
+        """Returns the Kullback-Leibler divergence [N] of the distribution over all paths by scores [T, N, 4^(k+1)] from the one
+        by told, of the same shape. Its derivative is one by scores alone."""
         return _Divergences.apply(scores, told, self)
 
     def call(self, scores: np.ndarray) -> np.ndarray:
         """Returns the bases, 0 to 3, that the path through scores [T, 4^(k+1)] emits whose moves are the likeliest together,
-        as Bonito decodes by default. The likeliest path of all is worse, as what is spelled is shared by many.
+        as Bonito decodes by default. The likeliest path of all is worse, as many paths share a spelling.
         """
         chances = np.zeros((len(scores), self.scores + self.states))
         _partition(np.exp(scores.astype(np.float64)), np.exp(self.stay), chances)
@@ -124,7 +124,7 @@ class _Losses(torch.autograd.Function):
         made = _on_a_gpu if scores.is_cuda else _on_a_core
         losses, ctx.gradient = made(scores.detach(), space, before, spelled, lengths)
         for n in torch.nonzero(~losses.isfinite()).flatten().tolist():
-            # No room, or doubles hold no part of what is so far from what the scores say.
+            # Too few frames, or the bases are so improbable by the scores that doubles can't hold them.
             one = slice(n, n + 1)
             again = scores.detach()[:, one].double().requires_grad_(True)
             with torch.enable_grad():

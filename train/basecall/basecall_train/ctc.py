@@ -2,7 +2,7 @@
 
 PyTorch adds logarithms, three exponentials for each state and frame, and spends a third of a small network's training there. Here
 the forward and backward variables are probabilities in double precision that are brought back to a sum of one every few frames
-(Rabiner 1989, section V.A), so that a step is a few products of which the processor does eight at a time.
+(Rabiner 1989, section V.A), so that a step is a few products, which the processor computes eight at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST = 1e-290
 def ctc_losses(scores: torch.Tensor, lengths: Sequence[int], spelled: Sequence[np.ndarray]) -> torch.Tensor:
     """Returns the losses [N], in nats, of spelling classes under the logarithms [T, N, classes] of distributions of these lengths.
 
-    Class 0 is the blank. Where there is no room the loss is inf and its gradient zero.
+    Class 0 is the blank. Where there are too few frames the loss is inf and its gradient zero.
     """
     return _Losses.apply(scores, lengths, spelled)
 
@@ -43,7 +43,7 @@ class _Losses(torch.autograd.Function):
             part = slice(0, lengths[n]), n
             distributions = np.exp(given[part].numpy().astype(np.float64))
             losses[n] = _forward_backward(distributions, classes.astype(np.int64), occupancy[part].numpy(), learning)
-            if losses[n].isinf():  # no room, or doubles hold no part of what is so far from what the distributions say
+            if losses[n].isinf():  # too few frames, or the bases are too improbable by the distributions for doubles
                 one = slice(n, n + 1)
                 losses[one], occupancy[:, one] = _pytorchs(given[:, one].double(), lengths[one], spelled[one])
         ctx.occupancy = occupancy

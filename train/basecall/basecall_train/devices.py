@@ -84,13 +84,13 @@ class Workers:
     """Devices that work on the pieces of a batch side by side, each with the network's weights.
 
     The first device has the network itself, the others have copies. A piece's device depends on its place alone, and results come
-    in the order of the pieces: what is summed over them does not depend on who was first.
+    in the order of the pieces: sums over them do not depend on which device was first.
     """
 
     def __init__(
         self, network: nn.Module, devices: Sequence[torch.device], threads: int, precision: torch.dtype | None = None
     ) -> None:
-        """threads: pieces that are worked on at a time on processor cores. precision: of inner values; None: what is fastest."""
+        """threads: pieces that are worked on at a time on processor cores. precision: of inner values; None: the fastest."""
         self.devices = list(devices)
         self.precision = precision or fastest(devices[0])
         self._networks = [network.to(devices[0]), *(copy.deepcopy(network).to(device) for device in devices[1:])]

@@ -1,7 +1,7 @@
 """What larger networks say of a chunk, for a smaller one to learn from instead of the truth.
 
-The truth says that a base is an A where nobody could hear it; a network that has ten times the weights says how far it can be
-heard, and several networks say it better than one of them.
+The truth says that a base is an A even where the signal doesn't show it; a network with ten times the weights gives how far the
+signal shows it, and several networks give it better than one of them.
 
 Where the strides and states are the same, a network learns the distribution over all paths. Where they aren't, sequences are all
 that the networks have in common: one is drawn from all by their probabilities, which on average over draws is the whole
@@ -34,7 +34,7 @@ class _Group:
 
 
 def _grouped(networks: Sequence[Basecaller | Listener]) -> list[_Group]:
-    """Puts those together that hear the same teacher."""
+    """Groups those that use the same teacher's layers."""
     groups, listeners = [], defaultdict(list)
     for i, one in enumerate(networks):
         if isinstance(one, Listener):
@@ -45,7 +45,7 @@ def _grouped(networks: Sequence[Basecaller | Listener]) -> list[_Group]:
 
 
 class Mentors:
-    """Networks with a CRF that are heard together: a mean of their scores is what they say."""
+    """Networks with a CRF that are used together: their output is a mean of their scores."""
 
     def __init__(self, networks: Sequence[Basecaller | Listener], devices: Sequence[torch.device]) -> None:
         shape = networks[0].shape
@@ -62,7 +62,7 @@ class Mentors:
         }
 
     def as_paths(self, shape: Shape) -> bool:
-        """Tells whether their paths are those of a network of a shape too, which can learn from their scores."""
+        """Reports whether their paths are those of a network of a shape too, which can learn from their scores."""
         return (shape.frame, shape.state_length) == (self._frame, self._space.length)
 
     def scores(self, signal: torch.Tensor, shares: np.ndarray, precision: torch.dtype) -> torch.Tensor:

@@ -30,7 +30,7 @@ class Engine:
         """Processor time of the program so far."""
 
     def calls(self, recording: Path) -> Iterator[Call]:
-        """Yields the calls of a recording's reads. Frames are not told of."""
+        """Yields the calls of a recording's reads, without frames."""
         with tempfile.TemporaryDirectory() as work:
             raw = Path(work) / "model"
             raw.mkdir()
@@ -50,7 +50,7 @@ class Engine:
 def simulated_run(pore: Path | None, reference: Path, flags: Sequence[str], folder: Path) -> Path:
     """Has ``pore simulate`` make the signal of a genome without variants, and returns the recording.
 
-    flags: what else it is told.
+    flags: its other flags.
     """
     if not pore or not shutil.which(pore):
         raise FileNotFoundError(

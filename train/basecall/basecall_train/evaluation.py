@@ -1,4 +1,4 @@
-"""Judging a model by aligning its calls to the genome that the reads came from."""
+"""Evaluating a model by aligning its calls to the genome that the reads came from."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ def _logistic(terms: np.ndarray, bases: np.ndarray, wrong: np.ndarray) -> np.nda
 
 
 def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[float, float], ...]:
-    """Returns the curve halfway between the lowest and the highest of several, at the first one's points: what is predicted is as
-    far off on one set of reads as on another, and nowhere further than it must be."""
+    """Returns the curve halfway between the lowest and the highest of several, at the first one's points: predictions are as
+    far off on one set of reads as on another, and nowhere further than necessary."""
     if len(curves) == 1:
         return curves[0]
     x = np.array(curves[0])[:, 0]
@@ -239,7 +239,7 @@ def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result
 
 
 def evaluate_recipe(recipe: Recipe, data: Path, folder: Path, pore: Path | None = None) -> tuple[Manifest, list[Result]]:
-    """Judges the model in folder on the recipe's evaluation sets, and calibrates it.
+    """Evaluates the model in folder on the recipe's evaluation sets, and calibrates it.
 
     pore: the engine's program, which then makes the calls; without it they are greedy, which only CTC models can be.
     The calibrated manifest replaces the one in the folder.

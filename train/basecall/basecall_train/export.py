@@ -117,7 +117,7 @@ def read_mixture(shares: Mapping[str, float]) -> Basecaller:
 
 
 def read(path: Path, teacher: Path | None = None) -> Basecaller | Listener:
-    """Returns the network of a file that :func:`write` or :func:`.listener.write` has made. teacher: whose layers it hears."""
+    """Returns the network of a file that :func:`write` or :func:`.listener.write` has made. teacher: whose layers it reads."""
     graph = onnx.load(path).graph
     if graph.name == listener.GRAPH:
         return listener.read(path, teacher)

@@ -1,6 +1,6 @@
 """An ONNX graph run by PyTorch, on whatever device its input lies.
 
-ONNX Runtime has processor cores here, and a teacher that is heard beside a network in training must not keep a GPU waiting.
+ONNX Runtime has processor cores here, and a teacher that runs beside a network in training must not keep a GPU waiting.
 """
 
 from __future__ import annotations

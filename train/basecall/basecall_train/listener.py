@@ -1,8 +1,8 @@
 """A CRF of our own on what the layers of somebody else's network say.
 
-A teacher that has heard more genomes than there are here to learn from knows words that no network of ours has seen. What it
-emits in a frame tells little of that: it may be a CTC's, and of another stride. Its inner layers tell more, and they stay as they
-are while a head learns to read them. The teacher's weights are no part of what is learned or written.
+A teacher that was trained on more genomes than there are here to learn from knows words that no network of ours has seen. The
+scores that it emits in a frame show little of that: they may be a CTC's, and of another stride. Its inner layers show more, and
+they stay as they are while a head learns to read them. The teacher's weights are neither trained nor written.
 """
 
 from __future__ import annotations
@@ -91,12 +91,13 @@ class Listener(nn.Module):
         return self.read(self.hearing(signal), signal.shape[-1])
 
     def read(self, said: Mapping[str, torch.Tensor], samples: int) -> torch.Tensor:
-        """Returns the scores by what the teacher's layers, of which there may be more, said [T/3, N, channels] of T samples."""
+        """Returns the scores from the outputs [T/3, N, channels] of the teacher's layers, of which there may be more, for T
+        samples."""
         heard = torch.cat([said[name] for name in self.hearing.layers], -1).permute(1, 2, 0)
         x = F.silu(self.mix(heard))
         # From a frame each 3 samples to one for each step of the CRF.
         x = F.interpolate(x, samples // self.shape.stride, mode="linear").permute(2, 0, 1)
-        # Of what is not contiguous PyTorch makes no fast product in bfloat16: it took 16 times as long.
+        # PyTorch has no fast product of tensors in bfloat16 that aren't contiguous: it took 16 times as long.
         return CRF_SCALE * self.head(x.contiguous()).float().tanh()
 
 
@@ -115,7 +116,7 @@ class Audience:
 
 
 def build(shape: Shape, teacher: Path | None) -> Basecaller | Listener:
-    """Returns a network of a shape with random weights. teacher: whose layers it hears, if it hears any."""
+    """Returns a network of a shape with random weights. teacher: whose layers it reads, if it reads any."""
     if not shape.hears:
         return Basecaller(shape)
     if teacher is None:
@@ -124,7 +125,7 @@ def build(shape: Shape, teacher: Path | None) -> Basecaller | Listener:
 
 
 def write(network: Listener, path: Path) -> None:
-    """Writes what is a network's own as an ONNX graph: from the outputs of the teacher's layers, each float32 [T/3, N, channels],
+    """Writes a network's own layers as an ONNX graph: from the outputs of the teacher's layers, each float32 [T/3, N, channels],
     to ``scores`` float32 [N, T/stride, C]. ONNX Runtime must agree with PyTorch to 1e-4."""
     model = _to_onnx(network).SerializeToString()
     signal = torch.randn(2, 1, 30 * STRIDE * network.shape.stride, generator=torch.Generator().manual_seed(0))
@@ -136,7 +137,7 @@ def write(network: Listener, path: Path) -> None:
 
 
 def read(path: Path, teacher: Path | None) -> Listener:
-    """Returns the network of a file that :func:`write` has made. teacher: whose layers it hears."""
+    """Returns the network of a file that :func:`write` has made. teacher: whose layers it reads."""
     model = onnx.load(path)
     weights = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
     try:

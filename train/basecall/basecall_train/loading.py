@@ -20,7 +20,7 @@ class Loader:
     def __init__(self, sampler: Sampler, processes: int = 0) -> None:
         """processes: how many make batches side by side, as a GPU needs; 0: a thread of this one, which two cores are served by.
 
-        Processes are forked at once: before there is anything on a GPU, of which a forked process must not have a part.
+        Processes are forked at once: before there is anything on a GPU, which a forked process must not share.
         """
         self._sampler, self._processes = sampler, processes
         self._pool: Executor
@@ -37,7 +37,7 @@ class Loader:
         ahead: deque[Future] = deque()
         try:
             while True:
-                while len(ahead) < self._processes + 2:  # the one to learn from, and one for whoever makes them
+                while len(ahead) < self._processes + 2:  # the one to learn from, and one for the process that makes them
                     ahead.append(self._begin(step + len(ahead)))
                 made = ahead.popleft().result()
                 step += 1

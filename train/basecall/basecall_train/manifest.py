@@ -45,7 +45,7 @@ class Manifest:
     """Samples of a moving strand that the first window waits for; later ones are normalised over all before their end.
     0: over the read, whose windows are then called at its end. Training and evaluation here are over the read."""
     block: int = 256
-    """Samples that are judged together."""
+    """Samples that are evaluated together."""
     still: float = 4.0
     """Spread in picoamperes below which nothing moves in a block, which then doesn't count; 0: all count."""
     state_length: int = 0
@@ -60,7 +60,7 @@ class Manifest:
     quality_curve: tuple[tuple[float, float], ...] = ()
     """Points [x, y], both rising, that correct what no line can: straight from [0, 0] on, level after the last."""
     quality_neighbours: int = 0
-    """Bases on either side that count as well, 0 for none. It is the engine that looks at them."""
+    """Bases on either side that count as well, 0 for none. The engine reads them."""
     quality_neighbour_share: float = 0.0
     """What their mean counts, the base itself having the rest."""
     labels: tuple[str, ...] = field(default=ALPHABET)

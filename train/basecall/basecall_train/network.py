@@ -30,7 +30,7 @@ class Excess:
     """
 
     every = 4
-    """Chunks of which one is looked at: cells differ in how they remember, chunks hardly do."""
+    """One chunk of so many is examined: cells differ in how they remember, chunks hardly do."""
 
     def __init__(self, memory: float, stride: int) -> None:
         """memory: samples after which a cell should have lost all but 1/e of its state, at the least. stride: samples per step."""
@@ -62,7 +62,7 @@ class Shape:
     state_length: int = 0
     """Bases in a state of the CRF; 0: a CTC head."""
     hears: tuple[str, ...] = ()
-    """Layers of the teacher that the network hears in place of the signal (:mod:`.listener`); it has then none of its own."""
+    """Layers of the teacher that the network reads in place of the signal (:mod:`.listener`); it has then none of its own."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hears", tuple(self.hears))

@@ -35,16 +35,16 @@ MOST_PARTNERS = 50
 MOST_APART = 60
 """Columns between two anchors beyond which nothing is believed."""
 MOST_EDITS = 6
-"""Differences between two anchors of which all combinations are tried; of more only those of either call."""
+"""Differences between two anchors whose combinations are all tried; of more only those of either call."""
 CERTAIN = 0.8
 """Probability of a sequence among those tried from which on it is taken for true."""
 JOBS = 200
-"""Places that are judged at a time."""
+"""Places that are scored at a time."""
 
 
 @dataclass(frozen=True)
 class Ear:
-    """What is heard of a read: its call, with frames, and its frame distributions [T, classes]."""
+    """The basecaller's output for a read: its call, with frames, and its frame distributions [T, classes]."""
 
     call: Call
     posteriors: np.ndarray
@@ -98,7 +98,7 @@ def _overlaps(calls: Sequence[str]) -> list[list[_Overlap]]:
     with tempfile.NamedTemporaryFile("w", suffix=".fa") as file:
         file.writelines(f">{k}\n{calls[k]}\n" for k in long)
         file.flush()
-        aligner = mappy.Aligner(file.name, preset="ava-ont", best_n=MOST_PARTNERS)  # tells of each pair once
+        aligner = mappy.Aligner(file.name, preset="ava-ont", best_n=MOST_PARTNERS)  # yields each pair once
     for n in long:
         for hit in aligner.map(calls[n], name=str(n)):
             k = int(hit.ctg)
@@ -172,7 +172,7 @@ def _agreed(mine: Ear, other: Ear, overlap: _Overlap) -> Iterator[Segment]:
 
 
 def _segment(begin: int, end: int, spelled: str) -> Iterator[Segment]:
-    """Yields a segment if its frames have room for its bases."""
+    """Yields a segment if its frames suffice for its bases."""
     classes = np.array([ALPHABET.index(base) for base in spelled])
     if room(classes) <= end - begin:
         yield Segment(begin, end, classes)
@@ -222,6 +222,7 @@ def _decided(places: list[_Place], opposite: bool) -> dict[int, str]:
 
 
 def _likelihoods(posteriors: list[np.ndarray], spelled: list[str]) -> np.ndarray:
-    """Returns the logarithm [N] of the probability that distributions [T, classes] spell bases; -inf where there is no room."""
+    """Returns the logarithm [N] of the probability that distributions [T, classes] spell bases; -inf where there are too few
+    frames."""
     classes = [np.array([ALPHABET.index(base) for base in one], np.int64) for one in spelled]
     return -ctc_losses(side_by_side(posteriors), [len(p) for p in posteriors], classes).numpy()

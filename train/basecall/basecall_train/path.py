@@ -4,7 +4,7 @@ The current is modelled as a chain of states, one normal distribution each, that
 from its posterior distribution (forward filtering, backward sampling) rather than the single best one taken: between equal
 levels the best path piles all samples onto one state, drawn ones share them out as often as the model believes.
 
-Only a band of states around a rough guess is looked at. Many currents of one length go through at a time, so that the work
+Only a band of states around a rough guess is computed. Many currents of one length go through at a time, so that the work
 per sample is a handful of array operations.
 """
 

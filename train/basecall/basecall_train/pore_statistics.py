@@ -13,7 +13,7 @@ from .pores import KMERS, Fit, K, Visits
 from .signal import MAD_TO_SIGMA, Read
 
 CLEAR = 0.5
-"""Contrast, in normalised units, from which a visit's dwell is told by the current rather than by the model of dwells."""
+"""Contrast, in normalised units, from which a visit's dwell is measured by the current rather than by the model of dwells."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The pore model as a file: one row per 6-mer, and in the header what is not of one 6-mer.
+"""The pore model as a file: one row per 6-mer, and in the header the values that belong to no single 6-mer.
 
 The format, version 1: UTF-8 text. Lines that begin with "# " are a header of "key: value" pairs, the first of them
 "# porestream-pore-model: 1". Then one line of column names, then one line per k-mer in alphabetical order; columns are

@@ -48,7 +48,7 @@ EDGE = 1
 """Samples at either end of a visit left out of its mean and noise: there the filter mixes two levels."""
 AUTOCORRELATION_LAGS = (1, 2, 3, 4, 5)
 LONG_VISIT = 24
-"""Samples of a visit from which the noise's autocorrelation can be told."""
+"""Samples of a visit from which the noise's autocorrelation can be measured."""
 
 
 @dataclass(frozen=True)
@@ -389,7 +389,7 @@ def fit_frames(seen: Visits, levels: np.ndarray, spreads: np.ndarray, frame: Fra
 
 @dataclass(frozen=True)
 class Levels:
-    """What is known of every 6-mer, by code; see Table for the units."""
+    """The measurements of every 6-mer, by code; see Table for the units."""
 
     mean: np.ndarray
     spread: np.ndarray
@@ -410,7 +410,7 @@ STEADY = 4
 OUTLYING = 4.0
 """Robust standard deviations from a 6-mer's median beyond which a visit is taken for a misalignment."""
 CONTEXT_VISITS = 5
-"""Visits that count at most of one context, the 6-mer with two bases on either side: a repeat, or depth, tells nothing new."""
+"""Visits that count at most of one context, the 6-mer with two bases on either side: a repeat, or depth, adds no information."""
 RESTLESS = 10.0
 """Of n samples, 1 + RESTLESS / sqrt(n) times the median variance of the 6-mer's visits is taken for a visit over two levels."""
 
@@ -443,7 +443,7 @@ def measure(seen: Visits) -> Levels:
     kept = trusted(seen)
     weight = weights_of(kept.context)
     mean, scatter, number = _moments(kept.kmer, kept.mean, weight)
-    # Weighted by degrees of freedom: long visits tell most about the noise.
+    # Weighted by degrees of freedom: long visits have most information on the noise.
     noise, _, _ = _moments(kept.kmer, kept.variance, weight * (kept.inner - 1))
     of_mean, _, _ = _moments(kept.kmer, variance_of_mean(kept.inner, autocorrelation(kept)), weight)
     dwell, dwell_variance, every = _moments(seen.kmer, seen.dwell, weights_of(seen.context))
@@ -458,7 +458,7 @@ def measure(seen: Visits) -> Levels:
 
 
 def _filled_positive(values: np.ndarray, visits: np.ndarray) -> np.ndarray:
-    """Fills as filled does; nothing falls below a small part of what is typical."""
+    """Fills as filled does; nothing falls below a small part of the typical value."""
     typical = np.average(values, weights=visits) if visits.any() else 0.0
     return np.maximum(filled(values, visits), max(0.05 * typical, 1e-12))
 
@@ -520,7 +520,7 @@ class Fit:
 
 
 COARSE = ((1, 4), (1, 4), (1, 5), (1, 5))
-"""Bases of a 6-mer, the first and the one after the last, that alone tell its level: one coarse round for each."""
+"""Bases of a 6-mer, the first and the one after the last, that alone determine its level: one coarse round for each."""
 
 
 def shared(levels: Levels, first: int, last: int) -> Levels:
@@ -543,7 +543,7 @@ def shared(levels: Levels, first: int, last: int) -> Levels:
 
 
 def fit(some: list[Stretch], rounds: int = 12, seed: int = 1, sketch: int = 1500) -> Fit:
-    """Measures 6-mers in so many rounds, after the coarse ones. All but the last look at no more than sketch windows."""
+    """Measures 6-mers in so many rounds, after the coarse ones. All but the last use no more than sketch windows."""
     if not some:
         raise ValueError(f"no stretch of {MIN_BASES} known bases")
     rng = np.random.default_rng(seed)

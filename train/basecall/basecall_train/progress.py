@@ -29,7 +29,7 @@ class Row:
     learning_rate: float
     samples_per_second: float
     identity: float = 0.0
-    """Of the averaged weights' calls of the chunks that are watched, mean of their sets, when they were last judged; 0 before, and
+    """Of the averaged weights' calls of the watched chunks, mean of their sets, at the last evaluation; 0 before, and
     without any."""
 
 
@@ -114,7 +114,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
             points = (
                 f"{LEFT + minute / last * across:.1f} {top + PANEL * (1 - (value - least) / span):.1f}"
                 for minute, value in zip(minutes, values, strict=True)
-                if value or (kind == "a" and not least)  # a second loss counts from somewhere on, and identity is judged
+                if value or (kind == "a" and not least)  # a second loss counts from somewhere on, and identity is evaluated
             )
             path_of = "L".join(points)
             out.append(f'<path class="{kind}" d="M{path_of}h0" fill="none" stroke-width="2" stroke-linecap="round"/>')

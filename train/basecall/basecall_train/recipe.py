@@ -22,7 +22,7 @@ class Source:
     """Part of the chunks that are drawn from here; shares need not add up to one."""
     recordings: str = ""
     simulated_from: str = ""
-    """FASTA of a genome whose signal ``pore simulate`` makes, in place of recordings. A teacher hears it as it hears reads."""
+    """FASTA of a genome whose signal ``pore simulate`` makes, in place of recordings. A teacher calls it as it calls reads."""
     simulate: tuple[str, ...] = ()
     """Flags of ``pore simulate`` for that, as ``--speed=1.3``; what makes signals the same again is in them."""
     pore_model: str = ""
@@ -46,11 +46,11 @@ class Source:
     teacher's; relative to the recipe. What several agree on is right more often than what any of them says."""
     least_identity: float = MIN_IDENTITY
     """Part of the columns that must be equal where the teacher's call of a read is aligned to its truth, or the read gets none. A
-    network learns nothing of bad reads if a teacher that can't call them decides what is learned."""
+    network learns nothing of bad reads if a teacher that can't call them chooses the training data."""
     least_aligned: float = MIN_ALIGNED
     """Part of that call that must be aligned; of short reads a tenth and more is adapter. Relatives may have less."""
     known: float = 0.0
-    """Part of a chunk's frames that must have a truth for the chunk to be used. A CRF, which judges whole sequences, would else
+    """Part of a chunk's frames that must have a truth for the chunk to be used. A CRF, which scores whole sequences, would else
     learn the teacher's errors where the truth is not known."""
     faster: float = 0.0
     """Chunks are sped up by a factor between 1 and 1 + faster: motors differ between runs, by a third among the recordings of R9.4
@@ -100,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Recordings to judge by. They are never trained on."""
+    """Recordings to evaluate on. They are never trained on."""
 
     name: str
     recordings: str
@@ -112,7 +112,7 @@ class Evaluation:
     least: float = 0.0
     """Mean identity that the recipe promises; evaluate fails below."""
     watched: int = 0
-    """Chunks, of as many reads, by which a network is judged while it is trained."""
+    """Chunks, of as many reads, on which a network is evaluated while it is trained."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class Training:
     follows: str = ""
     """What the start checkpoint was made with, for the card; empty: random weights."""
     exported_with: Mapping[str, float] = field(default_factory=dict)
-    """Networks that basecall_train has exported, relative to the recipe, with the shares of their weights in what is exported.
-    What was learned has the rest."""
+    """Networks that basecall_train has exported, relative to the recipe, with the shares of their weights in the exported network.
+    The trained network has the rest."""
     seed: int = 1
     batch: int = 16
     chunk: int = 1800
@@ -143,14 +143,14 @@ class Training:
     """Samples after which a cell of the network should have forgotten all but 1/e of its state; 0: as long as it likes. The
     shorter, the more a read is called in windows as it is at once."""
     consistency: float = 0.0
-    """Weight of how much the middle of a chunk is heard otherwise when half of what windows share is missing at either end.
+    """Weight of how much the scores of a chunk's middle change when half of the windows' overlap is missing at either end.
     Together with a short memory it makes a read's call the same wherever windows begin."""
     dropout: float = 0.0
     """Share of the channels of what a layer adds that a chunk does without, the same ones from its begin to its end (Gal and
     Ghahramani 2016, arXiv:1512.05287). Reads that are seen dozens of times are learned by heart otherwise."""
     mentors: tuple[str, ...] = ()
-    """Networks with a CRF that basecall_train has exported, relative to the recipe, of which the network learns what they say
-    together (see :mod:`.distillation`)."""
+    """Networks with a CRF that basecall_train has exported, relative to the recipe, whose combined scores the network learns
+    (see :mod:`.distillation`)."""
     mentored: float = 0.0
     """Share of the chunks of which it learns that instead of the truth."""
     mentor_shares: tuple[float, ...] = ()
@@ -162,10 +162,10 @@ class Training:
     """Last part of the budget over which the rate falls linearly to zero."""
     weight_decay: float = 0.02
     blank: float = 0.0
-    """Logit that the exported network gives the blank besides what it has learned. What is taught by frames leaves out more bases
-    than it puts in."""
+    """Logit that the exported network gives the blank besides the trained one. A network trained by frames leaves out more bases
+    than it inserts."""
     average: float = 0.998
-    """Decay per step of the averaged weights, which are what is exported."""
+    """Decay per step of the averaged weights, which are exported."""
     machine: str = ""
     """What the minutes were spent on, for the card; empty: so many threads of a processor."""
     threads: int = 2
@@ -212,7 +212,7 @@ def check_shares(where: str, shares: tuple[float, ...], mentors: tuple[str, ...]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Standard deviations of what is done to a chunk, in units of normalised signal."""
+    """Standard deviations of the augmentations of a chunk, in units of normalised signal."""
 
     scale: float = 0.05
     shift: float = 0.06
@@ -223,7 +223,8 @@ class Augmentation:
     warp: float = 0.0
     """Standard deviation of the factor by which a chunk is sped up; 0.08 is about what reads of a run differ by."""
     levels: float = 0.0
-    """Largest standard deviation of what is added to stretches of about as many samples as a base has; each chunk draws its own.
+    """Largest standard deviation of the offsets added to stretches of about as many samples as a base has; each chunk draws its
+    own.
     The same few bases have another level in another read, and in another place."""
 
     def __post_init__(self) -> None:

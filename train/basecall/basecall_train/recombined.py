@@ -1,7 +1,7 @@
 """Chunks of real current in an order that no genome has: pieces of a read joined where they share a k-mer.
 
-A network that sees one small genome seventy times learns its words. What the current of a few bases looks like does not depend on
-what comes fifty bases later, so a read may go on where it has the same bases elsewhere. It goes on as itself: levels, noise and
+A network that sees one small genome seventy times learns its words. The current of a few bases does not depend on the bases fifty
+positions later, so a read may continue where it has the same bases elsewhere. It is continued by the same read: levels, noise and
 speed differ between reads, and a network that adapts to a read loses 0.15 nats per base where the next piece is another's.
 
 Nor do genomes have all words alike: CTAG is rare in bacteria and their phages, and a network that learns from these calls rare

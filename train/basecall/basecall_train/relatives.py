@@ -28,12 +28,12 @@ from .targets import (
 )
 
 SHORTEST = 500
-"""Columns of an alignment: what is alike over less may be a repeat."""
+"""Columns of an alignment: a shorter similarity may be a repeat."""
 MAX_EXCESS = 0.1
 """Loss per frame above the best path beyond which a relative is another one there. Of a known genome's segments, ninety-nine
 in a hundred lose less."""
 JOBS = 200
-"""Segments that are judged at a time."""
+"""Segments that are scored at a time."""
 
 
 def related_truth(

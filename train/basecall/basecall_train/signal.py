@@ -51,7 +51,7 @@ def read_recording(path: Path) -> Iterator[Read]:
 
 def _read_fast5(path: Path) -> Iterator[Read]:
     import h5py
-    import vbz_h5py_plugin  # noqa: F401 - its import tells HDF5 how such signal is decompressed
+    import vbz_h5py_plugin  # noqa: F401 - its import registers the decompression of such signal with HDF5
 
     with h5py.File(path) as recording:
         for name, group in recording.items():

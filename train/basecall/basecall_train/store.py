@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 SAMPLES_PER_BASE = 9
 """At 4 kHz and 450 bases/s."""
 PATIENCE = 1000
-"""Chunks that are looked at for one with truth enough."""
+"""Chunks that are drawn to find one with enough truth."""
 TEACHER = "teacher.onnx"
 """The teacher in a prepared folder, for chunks whose speed is changed."""
 DESCRIPTION = "source.json"
@@ -159,7 +159,7 @@ def _prepare_source(source: Source, recording: Path, clip: float, teachers: Sequ
 class Batch:
     """Chunks: signal [N, 1, T], target distributions [T/3, N, classes] and the true bases emitted in each frame [N, T/3].
 
-    For a CRF, which judges by the bases alone, there are no targets.
+    For a CRF, which is trained by the bases alone, there are no targets.
     """
 
     signal: torch.Tensor
@@ -185,9 +185,9 @@ class Sampler:
         self._chunks = [_chunks(source, store, recipe.training.chunk) for source in recipe.sources]
         anew = recipe.augmentation.warp or any(source.faster or source.pieces_of for source in recipe.sources)
         self._teachers: list[list[Model]] = []
-        """Of each source. They hear chunks of another speed anew, and those of joined pieces, for a head that is told what to say
-        in every frame: what is moved to the nearest frame is late or early at random, and when a base passes depends on what came
-        before."""
+        """Of each source. They call chunks of another speed anew, and those of joined pieces, for a head that is given a target
+        for every frame: targets moved to the nearest frame are late or early at random, and the time at which a base passes
+        depends on the bases before."""
         if anew and not self._spelled:
             teacher = Model(store / TEACHER, recipe.teacher, threads=1)
             ours = {network: _exported(Path(network), recipe) for one in recipe.sources for network in one.joined_by}
@@ -210,7 +210,7 @@ class Sampler:
         for n in range(training.batch):
             source[n], clean[n], targets[:, n], bases[n], anew[n], weights[n] = self._draw(rng)
             if self._bases_alone and (bases[n] != UNKNOWN).all():
-                anew[n] = False  # nobody looks at its frames
+                anew[n] = False  # its frames are not used
             if self._spelled:
                 bases[n] = spelled(targets[:, n], bases[n])
             signal[n, 0] = augment(clean[n], self._augmentation, rng)
@@ -223,8 +223,8 @@ class Sampler:
         return Batch(torch.from_numpy(signal), torch.from_numpy(targets), bases, source)
 
     def _draw(self, rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, float]:
-        """Returns of a chunk the number of its source, signal, targets and bases, whether it is to be heard anew, and the weight of
-        its truth.
+        """Returns of a chunk the number of its source, signal, targets and bases, whether a teacher has to call it anew, and the
+        weight of its truth.
 
         One that is fast already may not bear to be sped up.
         """
@@ -242,7 +242,7 @@ class Sampler:
 def spelled(targets: np.ndarray, bases: np.ndarray) -> np.ndarray:
     """Returns the bases [T] that frames emit, from targets [T, classes] wherever a part of the truth is not known.
 
-    A loss that judges whole sequences needs them without gaps. Targets are conditioned on the truth where there is one, so that
+    A loss over whole sequences needs them without gaps. Targets are conditioned on the truth where there is one, so that
     their best classes spell it there, and elsewhere what the teacher calls.
     """
     if (bases != UNKNOWN).all():

@@ -20,7 +20,7 @@ from .ctc import ctc_losses
 from .manifest import ALPHABET
 
 MIN_ALIGNED = 0.90
-"""Reads of which less is aligned get no truth unless asked for: chimeras, adapters, wrong references."""
+"""Reads with a smaller aligned part get no truth unless asked for: chimeras, adapters, wrong references."""
 MIN_IDENTITY = 0.80
 """Reads whose teacher calls agree less get no truth unless asked for: their anchors may be wrong."""
 SEGMENT_FRAMES = 200
@@ -142,10 +142,10 @@ def room(classes: np.ndarray) -> int:
 
 
 def conditioned_again(posteriors: np.ndarray, bases: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Returns targets [N, T, classes] for chunks that a teacher has heard anew, at another speed say.
+    """Returns targets [N, T, classes] for chunks that a teacher has called anew, at another speed say.
 
-    posteriors [N, T, classes] are what it says, bases [N, T] the true bases about where they are emitted now, and weights [N]
-    those of the truth against the teacher. When a base passes is the teacher's to tell; what is told where the truth is not known
+    posteriors [N, T, classes] are its output, bases [N, T] the true bases about where they are emitted now, and weights [N]
+    those of the truth against the teacher. The teacher determines when a base passes; its output where the truth is not known
     stays as it is.
     """
     targets = posteriors.copy()

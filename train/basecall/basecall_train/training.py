@@ -46,11 +46,11 @@ MAX_GRADIENT = 1.0
 
 @dataclass(frozen=True)
 class Step:
-    """What is worth knowing of a step, in nats per frame."""
+    """The reported values of a step, in nats per frame."""
 
     divergence: float
-    """Kullback-Leibler divergence from the targets; with a CRF from mentors of the same paths, of the chunks that they are heard
-    of, and 0 of others."""
+    """Kullback-Leibler divergence from the targets; with a CRF from mentors of the same paths, of the chunks that they
+    score, and 0 of others."""
     surprise: float
     """CTC or CRF loss of the chunks that have one, 0 without any."""
     gradient: float
@@ -58,7 +58,7 @@ class Step:
     excess: float = 0.0
     """How much longer the cells remember than they should, see :class:`.network.Excess`; 0 without a limit."""
     inconsistency: float = 0.0
-    """Divergence between what is said of a chunk's middle in the chunk and in a window; 0 if it doesn't count."""
+    """Divergence between the scores of a chunk's middle in the chunk and in a window; 0 if it doesn't count."""
 
 
 _Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]
@@ -73,7 +73,7 @@ class _Gradients:
     divergence: torch.Tensor
     """Its part of the batch's."""
     surprise: torch.Tensor
-    """Sum over the chunks that are judged by their bases."""
+    """Sum over the chunks that are trained by their bases."""
     judged: int
     excess: float
     inconsistency: float
@@ -97,8 +97,8 @@ class Trainer:
         loader: Loader | None = None,
         teacher: Path | None = None,
     ) -> None:
-        """precision: of the network's inner values; None: what is fastest. loader: of the sampler's batches; None: one thread.
-        teacher: whose layers the network or a mentor hears, if one does."""
+        """precision: of the network's inner values; None: the fastest. loader: of the sampler's batches; None: one thread.
+        teacher: whose layers the network or a mentor reads, if one does."""
         self._training = recipe.training
         # Half of what neighbouring windows share is cut off either, in whole steps of the network.
         self._margin = recipe.manifest.overlap // 2 // recipe.shape.stride * recipe.shape.stride
@@ -186,7 +186,7 @@ class Trainer:
         return torch.from_numpy(stays / np.float32(1 - share))
 
     def _heard(self, piece: slice) -> tuple[np.ndarray, np.random.Generator]:
-        """Returns of which chunks [N] of a piece of a batch mentors are heard, and what goes on drawing lots. Both depend on the
+        """Returns which chunks [N] of a piece of a batch the mentors score, and the generator for further draws. Both depend on the
         seed, the step and the piece alone."""
         rng = np.random.default_rng((self._training.seed, self.step, piece.start, 2))
         return rng.random(piece.stop - piece.start) < self._training.mentored, rng
@@ -197,7 +197,7 @@ class Trainer:
         return self._training.border * STRIDE // self.network.shape.frame
 
     def _frame_loss(self, scores: torch.Tensor, batch: Batch, piece: slice, ctc: float) -> _Losses:
-        """Judges every frame by its target, and chunks whose bases are known by a CTC as well."""
+        """Computes the loss of every frame by its target, and of chunks whose bases are known by a CTC as well."""
         inner = slice(self._border, len(scores) - self._border)
         target = batch.targets[inner, piece].to(scores.device, non_blocking=True)
         predicted = F.log_softmax(scores[inner], -1)
@@ -215,7 +215,7 @@ class Trainer:
         return loss, divergence.sum(), surprise, judged
 
     def _path_loss(self, scores: torch.Tensor, signal: torch.Tensor, batch: Batch, piece: slice) -> _Losses:
-        """Judges the chunks of a piece of a batch by their bases, or by what mentors say if they are heard of them."""
+        """Computes the loss of the chunks of a piece of a batch by their bases, or by the mentors' scores where they have some."""
         bases = batch.bases[piece]
         heard, rng = self._heard(piece)
         if not heard.any():
@@ -234,7 +234,8 @@ class Trainer:
         return loss + divergence, divergence, surprise, judged
 
     def _crf_loss(self, scores: torch.Tensor, bases: np.ndarray) -> _Losses:
-        """Judges chunks by the probability of their bases [N, T/3], those of the left border being the state to begin in."""
+        """Computes the loss of chunks by the probability of their bases [N, T/3], those of the left border being the state to
+        begin in."""
         space = StateSpace(self.network.shape.state_length)
         inner = scores[self._border : len(scores) - self._border]
         first, last = self._training.border, bases.shape[1] - self._training.border
@@ -282,8 +283,8 @@ class Trainer:
     def begin(self, network: Basecaller) -> None:
         """Starts from a trained network of this shape, a narrower or a wider one; optimiser and budget are new.
 
-        A head of another kind starts from random weights; what is below it carries over, also to another stride. A CRF's may have
-        shorter states. Of a wider network those channels are kept that the loss hangs on most, so its head must be of this kind.
+        A head of another kind starts from random weights; the layers below it carry over, also to another stride. A CRF's may have
+        shorter states. Of a wider network those channels are kept that the loss depends on most, so its head must be of this kind.
         """
         mine = self.network.shape
         network = lengthened(network, mine.state_length)
@@ -309,8 +310,8 @@ class Trainer:
         return self._frame_loss(scores, batch, whole, 0.0)[0]
 
     def check_precision(self, signal: torch.Tensor) -> None:
-        """Looks whether the network says in its precision what it says in single precision of signal [N, 1, T]. If not, and none
-        was asked for, single precision is taken from here on."""
+        """Checks whether the network's scores in its precision are those in single precision for signal [N, 1, T]. If not, and none
+        was asked for, single precision is used from here on."""
         off = distance(self.network, self._workers.devices[0], self._workers.precision, signal)
         if off <= MAX_DISTANCE:
             return
@@ -342,8 +343,8 @@ class Trainer:
     ) -> None:
         """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end.
 
-        How it goes is written to a table beside the checkpoint (:mod:`.progress`) every report_every seconds and at the end; by
-        what is watched it is judged whenever a checkpoint is saved.
+        Progress is written to a table beside the checkpoint (:mod:`.progress`) every report_every seconds and at the end; the
+        network is evaluated on the watched chunks whenever a checkpoint is saved.
         """
         begun = time.monotonic() - self.seconds
         reported, saved, first, seen = self.seconds, self.seconds, self.step, 0.0
@@ -386,7 +387,7 @@ class Trainer:
 def _inconsistency(
     network: Basecaller, signal: torch.Tensor, kept: torch.Tensor | None, scores: torch.Tensor, margin: int
 ) -> torch.Tensor:
-    """Returns how much a window is heard otherwise than what it was cut from.
+    """Returns how much a window's scores differ from those of the chunk that it was cut from.
 
     It is the divergence, both ways and in nats per frame, between the scores [T/frame, N, C] of every second chunk and those of a
     window that lacks margin samples at either end. Only frames count that are as far from the window's ends, as those that are kept
@@ -448,7 +449,7 @@ def learning_rate(training: Training, step: int, seconds: float) -> float:
 
 
 def load_average(checkpoint: Path, teacher: Path | None = None) -> Basecaller | Listener:
-    """Returns the averaged network of a checkpoint. teacher: whose layers it hears, if it hears any."""
+    """Returns the averaged network of a checkpoint. teacher: whose layers it reads, if it reads any."""
     state = torch.load(checkpoint, weights_only=True, map_location="cpu")
     network = build(Shape(**state["shape"]), teacher)
     network.load_state_dict(state["average"])

@@ -12,7 +12,7 @@ MAX_WARP = 3.0
 
 
 class TooFast(ValueError):
-    """A chunk has no room for its bases at a speed."""
+    """A chunk has too few frames for its bases at a speed."""
 
 
 def pace(rng: np.random.Generator, warp: float, faster: float) -> float:

@@ -1,7 +1,7 @@
-"""Chunks that are never trained on, by which a network is judged while it learns.
+"""Chunks that are never trained on, on which a network is evaluated while it learns.
 
-What training sees of its own data tells how well that is known. Reads that are seen dozens of times are learned by heart: the loss
-goes on falling, and calls of other reads become worse.
+The loss on the training data shows how well that data is known. A network memorizes reads that it sees dozens of times: the loss
+continues to fall, and calls of other reads become worse.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Watched:
 
 
 def prepare_watched(recipe: Recipe, data: Path, store: Path, teacher: Model) -> None:
-    """Writes ``STORE/watched NAME.npz`` for the evaluation sets of which chunks are to be watched. What is there for the same
+    """Writes ``STORE/watched NAME.npz`` for the evaluation sets with chunks to watch. A file for the same
     description is kept."""
     for one in recipe.evaluations:
         if not one.watched:
@@ -75,7 +75,7 @@ def watched(recipe: Recipe, store: Path) -> list[Watched]:
 def identity(network: Basecaller, chunks: Watched, border: int, precision: torch.dtype = torch.float32) -> float:
     """Returns the identity of a network's calls, all chunks of a set together: greedy ones with a CTC head.
 
-    border: frames of targets at either end that are called and not judged. precision: of the network's inner values; a processor
+    border: frames of targets at either end that are called and not evaluated. precision: of the network's inner values; a processor
     core that knows bfloat16 is done in half the time.
     """
     shape = network.shape
@@ -138,7 +138,7 @@ def _chunks(recipe: Recipe, one: Evaluation, data: Path, teacher: Model) -> tupl
 
 
 def _spread(reads: Sequence, wanted: int) -> list:
-    """Returns reads in an order of which every beginning is spread over all of them: each so-many-th, then those behind."""
+    """Returns reads in an order such that every beginning is spread over all of them: each so-many-th, then those after them."""
     step = max(1, len(reads) // wanted)
     return [read for first in range(step) for read in reads[first::step]]
 

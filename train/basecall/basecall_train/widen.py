@@ -1,7 +1,7 @@
 """A larger network that computes what a smaller one does, to train on from there: wider, or a CRF over longer words.
 
 Chen et al. 2016, Net2Net (arXiv:1511.05641), for layers that add to their input: all of them share one numbering of
-channels, so one choice of which channels are doubled serves the whole network.
+channels, so one choice of the doubled channels serves the whole network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def widened(network: Basecaller, width: int, seed: int = 0) -> Basecaller:
 def lengthened(network: Basecaller, state_length: int) -> Basecaller:
     """Returns a network whose CRF has states of so many bases and that gives all sequences the same probabilities.
 
-    Moves between words that begin otherwise, of which the shorter states know nothing, begin with the same score. A network with
+    Moves between words that begin otherwise, which the shorter states don't distinguish, begin with the same score. A network with
     another head has no states and stays as it is.
     """
     if network.shape.state_length > state_length > 0:

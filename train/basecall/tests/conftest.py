@@ -1,4 +1,4 @@
-"""A small world to train in: a random genome, reads whose current is a simple function of it, and a teacher that hears it."""
+"""A small world to train in: a random genome, reads whose current is a simple function of it, and a teacher that calls it."""
 
 from __future__ import annotations
 

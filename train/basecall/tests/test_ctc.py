@@ -30,7 +30,7 @@ def pytorchs(scores, lengths, spelled):
         (400, 5, 130, 0.1),
         (400, 5, 130, 10.0),
         (1200, 2, 400, 1.0),
-        (1200, 2, 400, 10.0),  # so far from what is said that double precision does not do
+        (1200, 2, 400, 10.0),  # so improbable by the distributions that double precision does not suffice
     ],
 )
 def test_losses_and_gradients_are_pytorchs_in_double_precision(frames, items, bases, sharp):

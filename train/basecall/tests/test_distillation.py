@@ -46,7 +46,7 @@ def test_a_path_without_doubt_is_what_is_drawn():
 
 
 class Says(torch.nn.Module):
-    """Says the same scores [T, N, C] of whatever it hears."""
+    """Gives the same scores [T, N, C] for any signal."""
 
     def __init__(self, shape: Shape, scores: torch.Tensor) -> None:
         super().__init__()

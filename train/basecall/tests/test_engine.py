@@ -74,7 +74,7 @@ def test_a_teacher_hears_what_the_engine_simulates(world, tmp_path, pore, capsys
     assert prepared[0] == prepared[1]  # signal of the same seed
     assert "signal.npy" in prepared[0]
     assert not list((tmp_path / "once").rglob("*.pod5"))
-    prepare(recipe, world.folder, tmp_path / "once")  # what is there already needs no program
+    prepare(recipe, world.folder, tmp_path / "once")  # files that are there already need no program
     assert Sampler(recipe, tmp_path / "once").batch(0).signal.isfinite().all()
 
 

@@ -19,7 +19,7 @@ def random_bases(n, rng):
 
 
 def heard(bases, rng, wrong=0.08):
-    """Returns what is heard of a read that has three frames for each base, and takes some for another base, though not by far."""
+    """Returns the output for a read that has three frames for each base, and takes some for another base, though not by far."""
     posteriors = np.full((3 * len(bases), 5), 0.01, np.float32)
     posteriors[:, 0] = 0.96
     for i, base in enumerate(bases):

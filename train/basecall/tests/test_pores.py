@@ -211,7 +211,7 @@ def test_stretches_end_where_the_truth_does(tmp_path):
     np.save(tmp_path / "signal.npy", np.arange(36_000).astype(np.float32))
     np.save(tmp_path / "lengths.npy", np.array([24_000, 12_000]))
     found = list(pores.stretches(tmp_path, first_read=4))
-    assert [one.read for one in found] == [4]  # what is left of it after the gap, and the second read, are too short
+    assert [one.read for one in found] == [4]  # its rest after the gap, and the second read, are too short
     (one,) = found
     assert len(one.current) == 18_000 and one.current[0] == 0 and (one.places == np.arange(2000) * 9).all()
     assert kmer_name(one.kmers[0]) == "ACGTAC" and kmer_name(one.kmers[1]) == "CGTACG"

@@ -116,7 +116,7 @@ def test_without_a_truth_what_is_heard_is_joined(tmp_path):
 
 
 def _spelled(read):
-    """The bases of a read but for the second of two equal ones in neighbouring frames, which targets can't tell."""
+    """The bases of a read but for the second of two equal ones in neighbouring frames, which targets can't distinguish."""
     again = np.concatenate([[False], (read[1:] == read[:-1])])
     return read[(read > 0) & ~again]
 

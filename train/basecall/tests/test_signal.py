@@ -63,7 +63,7 @@ def test_reads_of_a_fast5():
 
 def test_a_fast5_of_vbz_compressed_reads(tmp_path):
     import h5py
-    import vbz_h5py_plugin  # noqa: F401 - its import tells HDF5 of the filter
+    import vbz_h5py_plugin  # noqa: F401 - its import registers the filter with HDF5
 
     signal = np.random.default_rng(5).normal(500, 60, 5000).astype(np.int16)
     with h5py.File(tmp_path / "one.fast5", "w") as out:

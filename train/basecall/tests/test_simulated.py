@@ -46,12 +46,12 @@ def test_a_chunk_spells_its_bases_in_order(table):
     signal, targets, emitted = chunks.draw(np.random.default_rng(3))
     assert signal.shape == (1800,) and targets.shape == (600, 5) and emitted.shape == (600,)
     assert (targets.argmax(1) == emitted).all() and (targets.sum(1) == 1).all()
-    # Levels above 0.5 between two samples tell of a new word.
+    # Levels above 0.5 between two samples show a new word.
     words = np.round(signal).astype(int)
     runs = words[np.flatnonzero(np.diff(words, prepend=words[0] - 1))]
     newest = [word % 4 + 1 for word in runs[1:]]
     spelled = [int(b) for b in emitted if b]
-    # Words of equal bases follow each other without a step, so the current tells less than the truth does.
+    # Words of equal bases follow each other without a step, so the current shows less than the truth does.
     it = iter(spelled)
     assert all(any(b == base for b in it) for base in newest[:100])
 

@@ -51,7 +51,7 @@ def test_the_truth_repairs_a_teacher(world):
     doubtful = posteriors.copy()
     doubtful[300:303] = (0.8, 0.05, 0.05, 0.05, 0.05)
     doubtful[301] = (0.6, 0.1, 0.1, 0.1, 0.1)
-    doubtful[301, ALPHABET.index(truth[100])] = 0.3  # base 100 is heard as a blank
+    doubtful[301, ALPHABET.index(truth[100])] = 0.3  # base 100 is called as a blank
     assert greedy(doubtful, ALPHABET).bases != truth
     conditioned = condition(doubtful, Reference({"genome": world.genome}))
     assert greedy(conditioned.targets, ALPHABET).bases == truth

@@ -157,7 +157,7 @@ def test_chunks_of_which_only_the_bases_count_are_not_heard_anew(world, tmp_path
 
 def test_a_teacher_that_disagrees_is_left_alone():
     posteriors = np.full((1, 60, 5), 0.0025)
-    posteriors[:, :, 1] = 0.99  # it hears A all the time
+    posteriors[:, :, 1] = 0.99  # it calls A all the time
     bases = np.zeros((1, 60), np.uint8)
     bases[0, ::3] = 2
     assert np.array_equal(conditioned_again(posteriors, bases, np.ones(1)), posteriors)

@@ -82,5 +82,5 @@ def test_training_begins_with_what_a_narrower_network_knows(prepared):
     assert t.step == 0
     with pytest.raises(ValueError, match="can't start from"):
         t.begin(Basecaller(replace(recipe.shape, layers=recipe.shape.layers + 1)))
-    with pytest.raises(ValueError, match="can't start from"):  # whose loss it can't tell
+    with pytest.raises(ValueError, match="can't start from"):  # whose loss it can't determine
         t.begin(Basecaller(replace(recipe.shape, width=recipe.shape.width + 2, stride=2 * recipe.shape.stride)))
