@@ -11,7 +11,7 @@ PRIOR = np.diag([4.0, 2.0, 0.5])
 def fit(logit: np.ndarray, score: np.ndarray, label: np.ndarray) -> tuple[float, float, float]:
     """Platt's line with the score by rule beside the logit, by Newton's method, with his smoothed targets.
 
-    Problem: where labels are few, the network judges worse than the rules that the field has settled on.
+    Problem: where labels are few, the network classifies worse than the rules that the field has settled on.
 
     Strategy: the line is fitted on judgements of isolates that the network was not trained on, so it sees how far to trust which.
 

@@ -23,7 +23,7 @@ class Features:
     tasks: tuple[str, ...]
     terms: tuple[rules.Term, ...]
     genes: tuple[tuple[str, tuple[str, ...]], ...]
-    """The genes that each task looks at."""
+    """The genes that each task uses."""
     decisive: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     """Codons without which a task isn't answered but by RESISTANT."""
 
@@ -104,7 +104,7 @@ class Encoder:
             self._largest[codon, task] = most
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """The scores of what is present [N, columns]: [N, tasks]. :func:`.rules.score` is the same, slow and plain."""
+        """The scores of the changes present [N, columns]: [N, tasks]. :func:`.rules.score` is the same, slow and plain."""
         met = ((x @ self._clauses > 0).float() @ self._members >= self._needed).float() * self._points
         zeros = torch.zeros(len(x), len(self._task))
         index = self._group.expand(len(x), -1)

@@ -21,7 +21,7 @@ OPSET = 17
 TOLERANCE = 1e-4
 NETWORK, FEATURES, SCORES, MANIFEST = "network.onnx", "features.tsv", "scores.tsv", "manifest.toml"
 PRESENT_FROM = 0.2
-"""Sanger sequencing, of which the tables are, shows mixtures from about a fifth."""
+"""Sanger sequencing, the source of the tables, shows mixtures from about a fifth."""
 
 
 def to_onnx(network: Together) -> onnx.ModelProto:

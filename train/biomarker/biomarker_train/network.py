@@ -22,7 +22,7 @@ class Shape:
 
 
 class Member(nn.Module):
-    """Gives each task a latent resistance, of which its label is a step and its measure a noisy reading.
+    """Gives each task a latent resistance: its label is a step of it, and its measure a noisy reading of it.
 
     Problem: labels are few, for some tasks some dozens, and two tasks of one class of drugs are much alike.
 
@@ -76,7 +76,7 @@ class Member(nn.Module):
         return self.latent(x) * nn.functional.softplus(self.slope)
 
     def penalty(self, scarce: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The squares and the sizes of what is to stay small, by how scarce each task's labels are [tasks]."""
+        """The squares and the sizes of the weights that are to stay small, by how scarce each task's labels are [tasks]."""
         own = self.own.weight * self.mask
         squares = own.square().sum(1) + (self.classmates.weight * self.mates).square().sum(1) + self.bends[1:].square().sum(0)
         squares = squares + self.heads.weight.square().sum(1)
@@ -84,7 +84,7 @@ class Member(nn.Module):
 
 
 class Together(nn.Module):
-    """Networks that judge together: the mean of their logits, and so much of each task's score by rule."""
+    """Networks that are used together: the mean of their logits, and so much of each task's score by rule."""
 
     def __init__(self, members: list[Member]):
         super().__init__()

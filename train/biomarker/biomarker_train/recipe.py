@@ -48,7 +48,7 @@ class Recipe:
 
     @staticmethod
     def load(path: Path) -> Recipe:
-        """Reads a recipe; what is wrong with it is a ValueError that names file and key."""
+        """Reads a recipe; a fault is a ValueError that names file and key."""
         try:
             raw = tomllib.loads(path.read_text())
             sources = tuple(

@@ -19,7 +19,7 @@ class Term:
 
     task: str
     clauses: tuple[tuple[str, int, str], ...]
-    """Gene, codon and residues, of which any will do; in order of the codons."""
+    """Gene, codon and residues, any of which will do; in order of the codons."""
     points: float
 
     @property
@@ -68,7 +68,7 @@ def groups(terms: list[Term]) -> dict[tuple[str, tuple[tuple[str, int], ...]], l
 
 
 def score(terms: list[Term], task: str, present: set[tuple[str, int, str]]) -> float:
-    """The score of one genotype, slow and plain; what is faster is held to it."""
+    """The score of one genotype, slow and plain; faster implementations are compared with it."""
     total = 0.0
     for (of, _), alike in groups(terms).items():
         if of != task:

@@ -15,7 +15,7 @@ LEAST = 0.1
 """What a measure of 0, which is one rounded down, is taken for."""
 
 MUTATION = re.compile(r"^([A-Z])([1-9][0-9]{0,4})([A-Z]+)$")
-"""One change of a protein: the residue of the numbering's sequence, the codon, what is there instead."""
+"""One change of a protein: the residue of the numbering's sequence, the codon, the residue found instead."""
 
 
 @dataclass(frozen=True)

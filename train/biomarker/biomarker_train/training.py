@@ -77,7 +77,7 @@ def _loss(network: Member, cut: torch.Tensor, x, label, measure, settings: Setti
 
 
 def train_member(features: Features, learn: Data, held: Data, shape: Shape, settings: Settings, seed: int) -> Member:
-    """Trains one network until what is held out, whole and with codons left out, gets no better."""
+    """Trains one network until the loss on the held-out data, whole and with codons left out, gets no better."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     network = Member(features, shape)
@@ -123,7 +123,7 @@ def train_member(features: Features, learn: Data, held: Data, shape: Shape, sett
 
 @dataclass
 class Model:
-    """Networks that judge together, and the line of each task's calibration."""
+    """Networks that are used together, and the line of each task's calibration."""
 
     network: Together
     lines: list[tuple[float, float]] = field(default_factory=list)

@@ -64,7 +64,7 @@ plant = 200
 
 
 def examples(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Returns examples whose copies can be told from a scalar and from the columns."""
+    """Returns examples whose copies can be inferred from a scalar and from the columns."""
     labels = np.zeros(n, LABEL)
     labels["position"] = rng.integers(300, 49_700, n)
     labels["mode"] = rng.integers(0, 2, n)

@@ -125,7 +125,7 @@ def test_too_few_alleles_judge_nothing():
 def test_losses_and_errors():
     qual, present = np.array([10.0, 10.0, 3.0]), np.array([True, False, True])
     assert log_loss(qual, present) == pytest.approx([-np.log(0.9), -np.log(0.1), -np.log(1 - 10**-0.3)])
-    # A bin of two, of which one is absent where a tenth is said, and one of one, of which none is where a half is.
+    # A bin of two alleles, one absent where a tenth is predicted, and one of one, not absent where a half is predicted.
     assert calibration_error(qual, present, np.ones(3)) == pytest.approx((0.8 + 10**-0.3) / 3)
     assert calibration_error(qual, present, np.array([9.0, 1.0, 0.0])) == pytest.approx(0)
 

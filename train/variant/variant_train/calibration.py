@@ -104,7 +104,7 @@ def judge(network: Together, parts: list[Part], nature: Nature, batch: int = 204
 
 
 def types_of(types: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns indices into TYPES, of labels' types and of the lengths that examples tell."""
+    """Returns indices into TYPES, from labels' types and the lengths in examples."""
     return np.where(types == 0, 0, np.where(16 * lengths.astype(float) >= layout.LONG_INDEL, 2, 1))
 
 

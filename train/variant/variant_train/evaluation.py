@@ -1,4 +1,4 @@
-"""Judging a model with the programs that it is used with: ``pore call`` and ``pore eval variants``."""
+"""Evaluating a model with the programs that use it: ``pore call`` and ``pore eval variants``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def wilson(good: int, n: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def evaluate(recipe: Recipe, data: Path, work: Path, model: Path, pore: Path) -> list[Tally]:
-    """Judges a model on every set of the recipe."""
+    """Evaluates a model on every set of the recipe."""
     out = []
     for one in recipe.evaluations:
         folder = work / "evaluation" / one.name.replace(" ", "-").replace("/", "-")

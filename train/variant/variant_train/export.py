@@ -115,7 +115,7 @@ def _append(network: Caller, prefix: str, constant: Callable[[str, np.ndarray], 
 def read(path: Path, shape: Shape, members: int) -> list[Caller]:
     """Returns the networks of an exported graph, which :func:`to_onnx` would write again: to go on training a shipped model.
 
-    Their shape isn't told by the graph; one of another shape, or of another number of members, is an error.
+    The graph doesn't give their shape; one of another shape, or of another number of members, is an error.
     """
     graph = onnx.load(path).graph
     weights = {constant.name: numpy_helper.to_array(constant) for constant in graph.initializer}

@@ -15,7 +15,7 @@ CHANGED = PLANES * COLUMNS + 6
 LONG_INDEL = 4
 """Bases from which on indels are calibrated apart: ``variant.LongIndel``."""
 HAPLOTYPES = slice(PLANES * COLUMNS + 69, PLANES * COLUMNS + 79)
-"""What the reads' haplotypes tell: all 0 where none is known, as while a run goes on."""
+"""The values from the reads' haplotypes: all 0 where none is known, as while a run goes on."""
 UNUSED_SCALARS = [57, 79]
 """Scalars that are always 0 in the examples that networks are trained with: whether there are dwell times, and reserved ones.
 Their weights start at 0, where they stay, so that what comes there later changes nothing."""

@@ -26,7 +26,7 @@ class Shape:
     joined: int = 96
     """Width of the layer over both."""
     planes: int = 46
-    """Planes that are looked at, from the first on."""
+    """Planes that are used, from the first on."""
 
     @property
     def deep_columns(self) -> int:
@@ -42,7 +42,7 @@ KERNEL = 3
 
 
 class Block(nn.Module):
-    """Two convolutions, the first of which can halve the columns, added to the input or to a projection of it."""
+    """Two convolutions (the first can halve the columns), added to the input or to a projection of it."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Block(nn.Module):
 
 
 class Caller(nn.Module):
-    """Judges alleles: examples [N, 1, SIZE] to logits [N, 1, SCORES].
+    """Scores alleles: examples [N, 1, SIZE] to logits [N, 1, SCORES].
 
     There is no normalisation over a batch and no dropout: what an example scores depends on it alone, in training as well.
     """
@@ -102,9 +102,9 @@ class Caller(nn.Module):
 
 
 class Together(nn.Module):
-    """Networks of one shape that judge together: the mean of their logits.
+    """Networks of one shape that are used together: the mean of their logits.
 
-    What one has learned by chance the others have not, so that together they are less sure of what is wrong.
+    One network's chance associations are not the others', so that together they are less sure of wrong answers.
     """
 
     def __init__(self, members: Sequence[Caller]) -> None:

@@ -72,7 +72,7 @@ def normalised(sequence: str, start: int, old: str, new: str) -> tuple[int, str,
 
 
 def occupied(sequence: str, start: int, old: str, new: str) -> tuple[int, int]:
-    """Returns the interval in which the change can be written without telling the difference.
+    """Returns the interval in which the change can be written without a difference in the sequence.
 
     It covers the repeat that an insertion or deletion lies in, in the genome and in the changed one.
     """
@@ -91,7 +91,7 @@ def occupied(sequence: str, start: int, old: str, new: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What is planted."""
+    """The variants to plant."""
 
     spacing: float = 150.0
     """Mean number of bases between changes."""
@@ -138,7 +138,7 @@ def plant(
             continue  # in a stretch of N, where it could be at any place
         low, high = occupied(genome, start, old, new)
         if beside and not both:
-            # What an indel could be written as stays apart; between what is changed there is a base.
+            # The places where an indel could be written stay apart; between changes there is a base.
             first = low if old and new else low + 1
             before = changes[-1].start + len(changes[-1].old)
             clear = low >= free and 0 < first - before <= MOST_BETWEEN

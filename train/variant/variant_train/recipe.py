@@ -171,11 +171,11 @@ class Training:
     """Steps over which the rate rises from zero; it falls to zero along a cosine."""
     weight_decay: float = 0.02
     average: float = 0.999
-    """Decay per step of the averaged weights, which are what is exported."""
+    """Decay per step of the averaged weights, which are exported."""
     focus: float = 0.0
     """Exponent of the focal loss; 0 is cross entropy."""
     unphased: float = 0.35
-    """Part of the examples that are shown without what haplotypes of reads tell."""
+    """Part of the examples that are shown without the values from the reads' haplotypes."""
     weights: tuple[float, float, float] = (1.0, 0.4, 0.15)
     """Of the heads copies, zygosity and length in the loss."""
     threads: int = 2
@@ -191,7 +191,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Member:
-    """One of several networks that are trained apart and judge together: their logits are averaged."""
+    """One of several networks that are trained apart and used together: their logits are averaged."""
 
     name: str
     seed: int
@@ -214,7 +214,7 @@ class Nature:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A set that the shipped model is judged on. It is never trained on."""
+    """A set that the shipped model is evaluated on. It is never trained on."""
 
     name: str
     reference: str
@@ -290,7 +290,7 @@ class Recipe:
     simulated: tuple[SimulatedSource, ...]
     evaluations: tuple[Evaluation, ...]
     members: tuple[Member, ...] = ()
-    """Networks that judge together; none: there is one."""
+    """Networks that are used together; none: there is one."""
     reads: tuple[ReadSet, ...] = ()
     """Whose reads the model is for; the first that matches counts."""
     notes: dict[str, str] = field(default_factory=dict)

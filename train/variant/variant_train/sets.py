@@ -3,11 +3,11 @@
 Problem: the curves of a manifest were fitted over the examples of all basecallers together. Reads of one chemistry and tier may
 deserve more trust than that, or less.
 
-Strategy: for each set of the manifest, worlds are made of its reads, or of what stands in for them, in two parts that share neither
-positions nor genomes. Curves are fitted on the one part as :mod:`.calibration` fits the shared ones, and judged on the other beside
-these. A set has a curve of its own for a type and ploidy only if that is better on what it was not fitted on: by log loss in nearly
-all resamples of worlds, and none the worse by Brier score, by expected calibration error and by false calls. What remains is
-shared. How sure the number of copies is (gq) stays as the shared curve has it.
+Strategy: for each set of the manifest, worlds are made of its reads, or of their substitutes, in two parts that share neither
+positions nor genomes. Curves are fitted on the one part as :mod:`.calibration` fits the shared ones, and evaluated on the other
+beside these. A set has a curve of its own for a type and ploidy only if that is better on the part it was not fitted on: by log
+loss in nearly all resamples of worlds, and none the worse by Brier score, by expected calibration error and by false calls. What
+remains is shared. How sure the number of copies is (gq) stays as the shared curve has it.
 
 A plan may also ask for rates of errors that are expected of a set's reads before a region's own are counted (`errors = true`).
 They are counted on simulated reads of the profiles of the sources that fit, over pieces without variants. Worlds are then made
@@ -38,7 +38,7 @@ from .worlds import without_variants
 log = logging.getLogger(__name__)
 
 LEAST = 50
-"""True and false alleles that a curve is judged on at least."""
+"""True and false alleles that a curve is evaluated on at least."""
 RESAMPLES = 1000
 SURE = 0.99
 """Share of the resamples in which the own curve must have the lower log loss: some 25 curves are held against shared ones."""
@@ -49,7 +49,7 @@ FIGURES = "sets.json"
 
 @dataclass(frozen=True)
 class SetPlan:
-    """How the curves of one set of the manifest are fitted and judged."""
+    """How the curves of one set of the manifest are fitted and evaluated."""
 
     name: str
     fit: tuple[str, ...]
@@ -60,7 +60,7 @@ class SetPlan:
     simulated: bool = False
     """All of that is simulated."""
     guessed: bool = False
-    """No such reads were ever measured: what stands in for them tells figures, and changes no curve."""
+    """No such reads were ever measured: their substitutes give figures, and change no curve."""
     errors: bool = False
     """Rates of errors of its own are tried."""
 
@@ -129,7 +129,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Figures:
-    """What an own curve and the shared one are worth on the examples that judge."""
+    """The quality of an own curve and the shared one on the evaluation examples."""
 
     mode: str
     type: str
@@ -160,7 +160,7 @@ class Figures:
 
 
 def calibrate(plan: Plan, data: Path, work: Path, folder: Path, programs: Programs, workers: int = 2) -> dict[str, list[Figures]]:
-    """Makes the worlds, fits and judges the curves of every set, and writes them into the model's manifest and card."""
+    """Makes the worlds, fits and evaluates the curves of every set, and writes them into the model's manifest and card."""
     prepare(plan, data, work, programs, workers=workers)
     network = Exported(folder)
     text = (folder / MANIFEST).read_text()
@@ -238,7 +238,7 @@ def rates_table(rates: dict) -> str:
 def _with(
     rates: str, one: SetPlan, plan: Plan, data: Path, work: Path, programs: Programs, network: Exported, workers: int
 ) -> dict[str, list[Judged]]:
-    """Makes the worlds of a set once more, with rates that are expected of its reads, and returns what the network says of them."""
+    """Makes the worlds of a set once more, with rates that are expected of its reads, and returns the network's scores for them."""
     apart = work / "with-errors" / f"{one.name}-{zlib.crc32(rates.encode()):08x}"
     apart.mkdir(parents=True, exist_ok=True)
     path = apart / "errors.toml"
@@ -322,7 +322,7 @@ def shared_curves(manifest: dict) -> dict[tuple[str, str], Curve]:
 
 
 def compare(own: list[Curve], shared: dict[tuple[str, str], Curve], worlds: list[Judged]) -> list[Figures]:
-    """Judges curves beside the shared ones, on worlds that they were not fitted on. Mixtures are too few to judge."""
+    """Evaluates curves beside the shared ones, on worlds that they were not fitted on. Mixtures are too few to evaluate."""
     out = []
     for curve in own:
         if curve.mode == "mixture" or (curve.mode, curve.type) not in shared:
@@ -343,7 +343,7 @@ def compare(own: list[Curve], shared: dict[tuple[str, str], Curve], worlds: list
 
 
 def _figures(own: Curve, shared: Curve, every: Judged, present: np.ndarray, of_world: np.ndarray) -> Figures:
-    """Judges a curve beside the shared one; of_world is the index of each example's world."""
+    """Evaluates a curve beside the shared one; of_world is the index of each example's world."""
     quals = [applied(curve.qual, every.qual) for curve in (shared, own)]
     losses = [log_loss(qual, present) for qual in quals]
     worlds = int(of_world.max()) + 1
@@ -368,7 +368,7 @@ def _figures(own: Curve, shared: Curve, every: Judged, present: np.ndarray, of_w
 
 
 def log_loss(qual: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Returns the nats that each example costs, of which qual says how likely its allele is absent."""
+    """Returns the nats that each example costs; its qual gives the probability that its allele is absent."""
     absent = np.clip(10 ** (-qual / 10), 1e-9, 1 - 1e-9)
     return -np.log(np.where(present, 1 - absent, absent))
 

@@ -68,7 +68,7 @@ class Task:
     folder: Path
     keep: bool
     errors: Path | None = None
-    """What is expected of the reads, as `examples errors` writes it."""
+    """The expected error rates of the reads, as `examples errors` writes them."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Reads:
 def prepare(
     recipe: Recipe, data: Path, work: Path, programs: Programs, *, keep: bool = False, workers: int = 2, errors: Path | None = None
 ) -> None:
-    """Calls recordings, makes every world of the recipe, and extracts its examples. What is there already stays."""
+    """Calls recordings, makes every world of the recipe, and extracts its examples. Existing files stay."""
     tasks = []
     for source in recipe.sources:
         reads = _reads(source, recipe, data, work, programs.pore)
@@ -99,7 +99,7 @@ def prepare(
 
 
 def _reads(source: Source, recipe: Recipe, data: Path, work: Path, pore: Path) -> Callable[[int], Reads | None]:
-    """Returns what tells the reads that a world of a source is made of, by its number. Recordings are called first."""
+    """Returns a function from a world's number to the reads that the source's world is made of. Recordings are called first."""
     callers = {caller.name: caller for caller in recipe.basecallers}
 
     def calls(recording: Path, label: str, caller: str) -> Path:
@@ -142,7 +142,7 @@ def world_folder(work: Path, source: Source, seed: int) -> Path:
 
 
 def source_folder(parent: Path, source: Source) -> Path:
-    """Returns where in a folder lies what is made of a source: another recipe for the same source lies elsewhere."""
+    """Returns where in a folder the files made of a source lie: another recipe for the same source lies elsewhere."""
     told = {k: v for k, v in asdict(source).items() if k not in _LATER and (k, v) != ("region", (0, 0))}
     text = json.dumps(told, sort_keys=True, default=str)
     return parent / f"{source.name}-{zlib.crc32(text.encode()):08x}"
@@ -301,8 +301,8 @@ def _drawn(some: list[Part], shares: np.ndarray, size: int, rng: np.random.Gener
 
 
 def held_out(recipe: Recipe, work: Path, size: int = 8192) -> Batch:
-    """Returns examples that are not trained on, always the same ones: what a network says of them tells when it has begun to learn
-    the others by heart."""
+    """Returns examples that are not trained on, always the same ones: a network's loss on them shows when it has begun to
+    memorize the others."""
     some = parts(recipe, work, VALIDATION)
     return _drawn(some, _shares(some), size, np.random.default_rng(0))
 

@@ -34,7 +34,7 @@ IMPOSSIBLE = -1e4
 
 @dataclass(frozen=True)
 class Step:
-    """What is worth knowing of a step, in nats per example."""
+    """The reported values of a step, in nats per example."""
 
     copies: float
     zygosity: float
@@ -51,7 +51,7 @@ class Trainer:
     """
 
     def __init__(self, recipe: Recipe, sampler: Sampler, held_out: Batch | None = None) -> None:
-        """held_out: examples that the network is judged by whenever its losses are reported."""
+        """held_out: examples that the network is evaluated on whenever its losses are reported."""
         self._training = recipe.training
         self._held_out = held_out
         self._sampler = sampler
@@ -96,7 +96,8 @@ class Trainer:
         return gradients, np.array([float(part.detach().sum()) / size for part in losses])
 
     def judged(self) -> float:
-        """Returns the loss of the head copies of the averaged network on what is held out, in nats per example; NaN without any."""
+        """Returns the loss of the head copies of the averaged network on the held-out examples, in nats per example; NaN without
+        any."""
         if self._held_out is None:
             return math.nan
         pieces = np.array_split(np.arange(len(self._held_out.labels)), max(1, len(self._held_out.labels) // self._training.batch))
@@ -148,7 +149,7 @@ class Trainer:
     ) -> None:
         """Trains until the budget is spent or stopped() holds, saving every save_every seconds and at the end.
 
-        observe gets the mean losses whenever they are reported, and what :meth:`judged` says.
+        observe gets the mean losses whenever they are reported, and the result of :meth:`judged`.
         """
         begun = time.monotonic() - self.seconds
         reported, saved, first = self.seconds, self.seconds, self.step
@@ -211,7 +212,7 @@ def learning_rate(training: Training, step: int, seconds: float) -> float:
 
 
 def load_together(checkpoints: Sequence[Path]) -> Together:
-    """Returns the averaged networks of checkpoints, which judge together."""
+    """Returns the averaged networks of checkpoints, which are used together."""
     return Together([load_average(checkpoint) for checkpoint in checkpoints]).eval()
 
 

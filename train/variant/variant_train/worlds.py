@@ -125,7 +125,7 @@ def called(source: RealSource | SignalSource, calls: Path, genome: Path, seed: i
 
 
 def spectrum(source: RealSource | SignalSource | SimulatedSource, rng: np.random.Generator) -> Spectrum:
-    """Returns what is planted in a source's world."""
+    """Returns the variants planted in a source's world."""
     return Spectrum(spacing=log_uniform(*source.spacing, rng), mnps=source.mnps, delins=source.delins, neighbours=source.neighbours)
 
 
@@ -266,7 +266,7 @@ class Piece:
 
 
 def piece(source: SignalSource, genome: Path, pore: Path, index: int, folder: Path) -> Piece:
-    """Makes a piece of a source's genome, with repeats put in, and has `pore simulate` record it. What is there already stays."""
+    """Makes a piece of a source's genome, with repeats put in, and has `pore simulate` record it. Existing files stay."""
     made = Piece(folder / "genome.fa", folder / "reads.pod5")
     if made.recording.is_file():
         return made
