@@ -212,7 +212,7 @@ func TestRun(t *testing.T) {
 // processors: the VCF must not differ in a byte.
 func TestSameBytes(t *testing.T) {
 	configs := [][2]string{{"7", "3"}, {"1", "3"}} // TestKafkaGivesTheSameBytes tries others
-	if everything() {
+	if testenv.All() {
 		configs = append(configs, [2]string{"1", "1"}, [2]string{"4", "3"}, [2]string{"7", "1"})
 	}
 	if testing.Short() {
@@ -241,7 +241,7 @@ func TestWholeLambda(t *testing.T) {
 	require.NoError(t, os.WriteFile(reads, []byte(called.stdout), 0o600))
 	out := run(t, ref, gff, reads)
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(out, "variants.vcf")))
-	if everything() {
+	if testenv.All() {
 		want := string(readFile(t, out, "variants.vcf"))
 		for _, signal := range []string{pod5, testenv.Recordings(t, "lambda-r9/reads.blow5")} {
 			require.Equal(t, want, string(readFile(t, run(t, ref, gff, signal), "variants.vcf")), signal)

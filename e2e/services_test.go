@@ -28,14 +28,11 @@ import (
 // lambdaRun is the run in the shipped recording.
 const lambdaRun = "f7c95112c35c42bc2983752717adc93133266cdf"
 
-// everything says that what changes seldom break is tested, too, as every night.
-func everything() bool { return os.Getenv("PORESTREAM_TEST_ALL") != "" }
-
 // onBroker runs a test over an Apache Kafka where its jars are, and otherwise over an
 // embedded broker. It is for what the services do; what the two brokers do is tested
 // beside them, and by the tests that call onBrokers.
 func onBroker(t *testing.T, test func(t *testing.T, addr string)) {
-	if everything() {
+	if testenv.All() {
 		onBrokers(t, test)
 		return
 	}

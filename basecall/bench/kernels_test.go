@@ -12,6 +12,7 @@ import (
 	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/kernels/kernelstest"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/testenv"
 )
 
 // lambdaReads returns the shortest of the shipped recording's reads, of so many samples in all.
@@ -45,13 +46,16 @@ func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
 		precision infer.Precision
 		samples   int
 	}{
-		{"r9.4-fast", infer.PrecisionHalf, 300_000},
+		{"r9.4-fast", infer.PrecisionHalf, 100_000},
 		{"r9.4-fast", infer.PrecisionAuto, 60_000},
 		{"r9.4-hac", infer.PrecisionHalf, 300_000},
 	} {
 		t.Run(tt.model+" "+tt.precision.String(), func(t *testing.T) {
 			model, err := basecall.OpenModel(filepath.Join("..", "..", "models", tt.model))
 			require.NoError(t, err)
+			if testenv.All() {
+				tt.samples = 300_000
+			}
 			reads := lambdaReads(t, tt.samples)
 			plain, kernels := basecall.Config{Device: "cpu"}, basecall.Config{Device: "cpu"}
 			plain.Precision = infer.PrecisionSingle
