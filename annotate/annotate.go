@@ -248,7 +248,7 @@ func (a *Annotator) variant(w *workspace, contig string, pos1 int, ref, alt stri
 	return v, nil
 }
 
-// isNucleotide says whether c is an upper-case IUPAC nucleotide letter.
+// isNucleotide reports whether c is an upper-case IUPAC nucleotide letter.
 func isNucleotide(c byte) bool { return c == 'N' || complement[c] != 'N' }
 
 // annotate makes the annotation of v, the one alternate allele of its record.

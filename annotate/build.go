@@ -69,7 +69,7 @@ func (b *builder) matureOf(f *feature) {
 	}
 }
 
-// isGene says whether f is a gene rather than a transcript.
+// isGene reports whether f is a gene rather than a transcript.
 func (f *feature) isGene() bool {
 	if f.linked {
 		return f.locus
@@ -77,7 +77,8 @@ func (f *feature) isGene() bool {
 	return f.parent == nil && (strings.HasSuffix(f.kind, "gene") || f.kind == "CDS")
 }
 
-// wholeTranscript says whether f is a transcript or a pseudogene that is described by its own row alone, without exons.
+// wholeTranscript reports whether f is a transcript or a pseudogene that is described by its own row alone, without
+// exons.
 func (f *feature) wholeTranscript() bool {
 	if len(f.exons)+len(f.cds)+len(f.utrs)+f.children > 0 || f.start < 0 || f.end > f.region.length && !f.region.circular {
 		return false
@@ -350,7 +351,7 @@ func biotype(f *feature, g *gene, coding, implicit bool) string {
 	return f.kind
 }
 
-// partKindless says whether a kind is not that of a part, which a transcript without a row of its own has.
+// partKindless reports whether a kind is not that of a part, which a transcript without a row of its own has.
 func partKindless(kind string) bool { return kindOfPart([]byte(kind)) == noPart }
 
 // describe reads what the attributes of its row or of its CDS say about a transcript: the marks of preferred and of

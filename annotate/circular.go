@@ -103,7 +103,7 @@ func (k *track) sightings(mem *workspace, dst []sighting, v *variant, reach int)
 	return dst
 }
 
-// near says whether a transcript can share a base or an edge with [start,end].
+// near reports whether a transcript can share a base or an edge with [start,end].
 func (k *track) near(start, end int) bool {
 	n := len(k.transcripts)
 	return n > 0 && k.transcripts[0].start <= end && k.reach[n-1] >= start
@@ -131,8 +131,8 @@ func (t *transcript) sees(v *variant) *variant {
 	return &w
 }
 
-// turned is v on the unrolled contig, moved by so many lengths of the contig. An insertion or deletion may move across
-// the origin there.
+// turned is v on the unrolled contig, moved by that many bases. An insertion or deletion may move across the origin
+// there.
 func (k *track) turned(v *variant, by int) variant {
 	w := *v
 	w.contig = k.unrolled

@@ -51,8 +51,8 @@ func TestCircularMatchesLinear(t *testing.T) {
 	}
 }
 
-// rolls says whether an insertion or deletion could as well stand elsewhere: then it is left-aligned within the contig, and
-// where the contig begins decides where it stands.
+// rolls reports whether an insertion or deletion could as well stand elsewhere: then it is left-aligned within the
+// contig, and where the contig begins decides where it stands.
 func rolls(seq string, at int, c [2]string) bool {
 	if len(c[0]) == len(c[1]) {
 		return false

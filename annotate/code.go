@@ -80,7 +80,7 @@ func (c *geneticCode) stops() *stops {
 	return &s
 }
 
-// isCodon says whether the three bases are one of the codons in list.
+// isCodon reports whether the three bases are one of the codons in list.
 func isCodon(list []string, b0, b1, b2 byte) bool {
 	for _, s := range list {
 		if s[0] == b0 && s[1] == b1 && s[2] == b2 {

@@ -59,7 +59,7 @@ func (t *transcript) codingOverlap(v *variant) (lo, hi int) {
 	return lo, hi
 }
 
-// readsTwice says whether v changes bases that the coding sequence has twice.
+// readsTwice reports whether v changes bases that the coding sequence has twice.
 func (t *transcript) readsTwice(v *variant) bool {
 	for i := 1; i < len(t.cds); i++ {
 		if start, end := max(t.cds[i-1].start, t.cds[i].start), min(t.cds[i-1].end, t.cds[i].end); start < end && v.overlaps(start, end) {
@@ -120,12 +120,13 @@ func (e *effect) partlyCoding(v *variant, lo, hi int) {
 	}
 }
 
-// hasStop says whether the coding sequence is complete at its end.
+// hasStop reports whether the coding sequence is complete at its end.
 func (t *transcript) hasStop() bool {
 	return !t.endNF && t.cdsLen%3 == 0 && t.reference(t.cdsLen/3-1) == '*'
 }
 
-// endsInIntron says whether the first (or else the last) changed base in transcript direction lies in an intron.
+// endsInIntron reports whether the first (or else the last) changed base in transcript direction lies in an
+// intron.
 func (e *effect) endsInIntron(v *variant, first bool) bool {
 	pos := v.end - 1
 	if first == e.t.forward {
@@ -134,7 +135,7 @@ func (e *effect) endsInIntron(v *variant, first bool) bool {
 	return pos >= e.t.start && pos < e.t.end && e.t.locate(e.t.exons, pos) < 0
 }
 
-// startKept says whether the bases up to coding offset hi, all of them replaced or moved by v, are there again
+// startKept reports whether the bases up to coding offset hi, all of them replaced or moved by v, are there again
 // right before what follows v: then translation starts as before. If the length does not change it is enough that
 // the new first codon is a start codon.
 func (t *transcript) startKept(v *variant, hi int, lengthChanges bool) bool {
@@ -200,7 +201,7 @@ func (t *transcript) exonicBefore(p int) int {
 	return p
 }
 
-// stopKept says whether, after a change from coding offset lo to somewhere behind the coding sequence, the last
+// stopKept reports whether, after a change from coding offset lo to somewhere behind the coding sequence, the last
 // codon still is a stop.
 func (t *transcript) stopKept(v *variant, lo int) bool {
 	alt, removed := v.alt, v.end-t.cdsEnd
@@ -358,7 +359,7 @@ func (e *effect) stopsMoved() {
 	}
 }
 
-// touchesStart says whether the change lies in the start codon.
+// touchesStart reports whether the change lies in the start codon.
 func (e *effect) touchesStart() bool {
 	return e.cdsFrom < 3 && e.t.startCodon
 }
@@ -378,7 +379,7 @@ func (e *effect) altBase(alt string, i int) byte {
 	return e.t.after(j - e.t.cdsLen)
 }
 
-// insertsOnly says whether the peptide alt, up to its first stop, is ref with something before or after it.
+// insertsOnly reports whether the peptide alt, up to its first stop, is ref with something before or after it.
 func insertsOnly(ref, alt string) bool {
 	if i := strings.IndexByte(alt, '*'); i >= 0 {
 		alt = alt[:i+1]
@@ -386,7 +387,7 @@ func insertsOnly(ref, alt string) bool {
 	return strings.HasPrefix(alt, ref) || strings.HasSuffix(alt, ref)
 }
 
-// deletesOnly says whether the codons alt are ref with whole codons' worth of bases left out.
+// deletesOnly reports whether the codons alt are ref with whole codons' worth of bases left out.
 func deletesOnly(ref, alt string) bool {
 	if strings.HasPrefix(ref, alt) || strings.HasSuffix(ref, alt) {
 		return true

@@ -23,10 +23,10 @@ type variant struct {
 
 func (v *variant) insertion() bool { return v.start == v.end }
 
-// substitution says whether v replaces one base by another.
+// substitution reports whether v replaces one base by another.
 func (v *variant) substitution() bool { return len(v.ref) == 1 && len(v.alt) == 1 }
 
-// overlaps says whether v changes the bases [start,end); an insertion must lie between two of them.
+// overlaps reports whether v changes the bases [start,end); an insertion must lie between two of them.
 func (v *variant) overlaps(start, end int) bool {
 	if v.insertion() {
 		return v.start > start && v.start < end
@@ -233,7 +233,7 @@ func (e *effect) outside(v *variant, upstream, downstream int) {
 
 func abs(n int) int { return max(n, -n) }
 
-// exons notes the exons touched, and says whether there are any. An insertion at the edge of an exon touches it.
+// exons notes the exons touched, and reports whether there are any. An insertion at the edge of an exon touches it.
 func (e *effect) exons(v *variant) bool {
 	for i, x := range e.t.exons {
 		if v.overlaps(x.start, x.end) || v.insertion() && v.start >= x.start && v.start <= x.end {

@@ -100,7 +100,7 @@ func findSpan(of *genome.Contig, alt string, span Span) (best copied, ok bool) {
 // extend makes c as long as alt and the contig agree.
 func extend(of *genome.Contig, alt string, c copied) copied {
 	last := c.at + c.end - c.start // behind c in alt
-	// pair says whether base i of alt is what the copy has where the contig has base j.
+	// pair reports whether base i of alt is what the copy has where the contig has base j.
 	pair := func(i, j int) bool {
 		if i < 0 || i >= len(alt) || j < 0 || j >= of.Len() {
 			return false
@@ -185,7 +185,7 @@ func (n *numbering) appendCopied(b []byte, alt string, c copied) []byte {
 	return b
 }
 
-// nameable says whether a range of positions means the bases [start,end) of the contig where a description copies it.
+// nameable reports whether a range of positions means the bases [start,end) of the contig where a description copies it.
 func (n *numbering) nameable(start, end int) bool {
 	t := n.t
 	switch {
@@ -199,7 +199,7 @@ func (n *numbering) nameable(start, end int) bool {
 	return start >= t.start && end <= t.end && n.spliced(start, end) == n.bases(start, end)
 }
 
-// slipsBack says whether the ribosome reads some bases of t twice.
+// slipsBack reports whether the ribosome reads some bases of t twice.
 func (t *transcript) slipsBack() bool {
 	for i := 1; i < len(t.cds); i++ {
 		if a, b := t.cds[i-1], t.cds[i]; a.start < b.end && b.start < a.end {

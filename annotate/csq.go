@@ -54,7 +54,7 @@ func (ann *Annotation) AppendCSQ(b []byte) []byte {
 	return b
 }
 
-// plainInCSQ says whether a sub-field can be written as it is.
+// plainInCSQ reports whether a sub-field can be written as it is.
 func plainInCSQ[S []byte | string](s S) bool {
 	for i := range len(s) {
 		if specialInCSQ[s[i]] {

@@ -127,7 +127,7 @@ func syntheticClass(tx *transcript, pos int, ref, alt string, ours, theirs []str
 	return differenceClass(tx, pos, ref, alt, ours, theirs)
 }
 
-// stopInside says whether the coding sequence has a stop before its last codon.
+// stopInside reports whether the coding sequence has a stop before its last codon.
 func stopInside(tx *transcript) bool {
 	for i := 0; 3*i+3 < tx.cdsLen; i++ {
 		if tx.reference(i) == '*' {

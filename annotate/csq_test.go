@@ -10,8 +10,8 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// TestCSQIsWrittenTheSameTwice: CSQ written straight from what was found is what the Annotation says, for random
-// variants of random genes on both strands.
+// TestCSQIsWrittenTheSameTwice: CSQ written straight from the effects equals the one from the Annotation, for
+// random variants of random genes on both strands.
 func TestCSQIsWrittenTheSameTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 14))
 	header := vcf.NewHeader("VCFv4.3")

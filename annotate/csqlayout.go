@@ -114,7 +114,7 @@ func (l *csqLayout) description() string {
 	return csqFormat + strings.Join(names, "|")
 }
 
-// emptyIn says whether f is empty in all entries of a class.
+// emptyIn reports whether f is empty in all entries of a class.
 func (f csqField) emptyIn(class csqClass) bool {
 	switch class {
 	case wholeEntry:
@@ -132,7 +132,7 @@ func (f csqField) emptyIn(class csqClass) bool {
 	return false
 }
 
-// ofTranscript says whether the transcript alone decides f.
+// ofTranscript reports whether the transcript alone decides f.
 func (f csqField) ofTranscript() bool {
 	switch f {
 	case csqSymbol, csqGene, csqFeatureType, csqFeature, csqBiotype, csqStrand, csqFlags, csqCanonical, csqManeSelect, csqManePlusClinical,
@@ -278,7 +278,7 @@ func (l *csqLayout) steps(fixed func(csqField) bool) []csqStep {
 	return steps
 }
 
-// fixedIn says whether a csqKey of the class decides f.
+// fixedIn reports whether a csqKey of the class decides f.
 func (f csqField) fixedIn(class csqClass) bool {
 	return f == csqConsequence || f == csqImpact || f == csqPick || f.ofTranscript() || f.emptyIn(class)
 }

@@ -438,7 +438,7 @@ func (m *message) slipTerms(c change, old string) []string {
 // amino is the amino acid of codon i of a coding sequence.
 func (m *message) amino(coding string, i int) byte { return m.aminoOf(coding[3*i : 3*i+3]) }
 
-// stopAt says whether codon i of the unchanged coding sequence is a stop.
+// stopAt reports whether codon i of the unchanged coding sequence is a stop.
 func (m *message) stopAt(coding string, i int) bool {
 	return i >= 0 && 3*i+3 <= len(coding) && m.exceptions[i] == 0 && m.amino(coding, i) == '*'
 }
@@ -570,7 +570,7 @@ func (m *message) peptide(codons string, i int, hasStart, unchanged bool, ref st
 	return b.String()
 }
 
-// takesOut says whether b is a with one run of bases left out, at an end or of whole codons.
+// takesOut reports whether b is a with one run of bases left out, at an end or of whole codons.
 func takesOut(a, b string) bool {
 	n := len(a) - len(b)
 	for i := 0; i <= len(b); i++ {

@@ -136,13 +136,13 @@ func (p *parser) resolve() error {
 	return nil
 }
 
-// counts says whether f can be a transcript, a gene or a protein of its parent, and not a mere place such as a
+// counts reports whether f can be a transcript, a gene or a protein of its parent, and not a mere place such as a
 // polyA_site.
 func (f *feature) counts() bool {
 	return len(f.exons)+len(f.cds)+len(f.utrs) > 0 || isTranscript(f.kind) || isGene(f.kind) || isProtein(f.kind)
 }
 
-// isProtein says whether rows of this type are proteins.
+// isProtein reports whether rows of this type are proteins.
 func isProtein(kind string) bool { return kind == "protein" || kind == "polypeptide" }
 
 // giveAway gives the CDS of f, a protein, to the transcript that it derives from, unless that has it, too, as in TAIR's
@@ -165,7 +165,7 @@ func (f *feature) derive() {
 	f.parent.mature = append(f.parent.mature, Span{f.start, f.end})
 }
 
-// isPrecursor says whether rows of this type are transcripts that microRNAs are cut from.
+// isPrecursor reports whether rows of this type are transcripts that microRNAs are cut from.
 func isPrecursor(kind string) bool {
 	switch kind {
 	case "primary_transcript", "miRNA_primary_transcript", "pre_miRNA", "pri_miRNA":
@@ -174,7 +174,7 @@ func isPrecursor(kind string) bool {
 	return false
 }
 
-// isLandmark says whether rows of this type describe stretches of sequence: they may have any coordinates and are
+// isLandmark reports whether rows of this type describe stretches of sequence: they may have any coordinates and are
 // nobody's parent.
 func isLandmark(kind []byte) bool {
 	switch string(kind) {

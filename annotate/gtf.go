@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// nameless says whether a transcript_id is none: empty, or one of those that NCBI's GTF gives to what has no transcript,
-// a number each or, from 2019 to 2021, the same for all of a genome. They stand for a CDS or for their gene.
+// nameless reports whether a transcript_id is none: empty, or one of those that NCBI's GTF gives to what has no
+// transcript, a number each or, from 2019 to 2021, the same for all of a genome. They stand for a CDS or for their gene.
 func nameless(id []byte) bool {
 	return len(id) == 0 || bytes.HasPrefix(id, []byte("unassigned_transcript_")) || bytes.HasPrefix(id, []byte("unknown_transcript_"))
 }

@@ -117,7 +117,7 @@ func (v *variant) multipliedIn(t *transcript, d described, first, last int) desc
 	return r
 }
 
-// codes says whether some base of [start,end) is coding.
+// codes reports whether some base of [start,end) is coding.
 func (t *transcript) codes(start, end int) bool {
 	for _, s := range t.cds {
 		if s.start < end && start < s.end {
@@ -238,7 +238,7 @@ func isMitochondrion(contig string) bool {
 	return false
 }
 
-// mitochondrial says whether c is a mitochondrial genome: by its name, or by vertebrate mitochondrial code in it.
+// mitochondrial reports whether c is a mitochondrial genome: by its name, or by vertebrate mitochondrial code in it.
 func (m *Model) mitochondrial(c *genome.Contig) bool {
 	if isMitochondrion(c.Name) {
 		return true

@@ -72,7 +72,7 @@ type Change struct {
 	Ref, Alt   string // Alt is symbolic ("<DEL>") for a variant without a sequence, and Ref empty then
 }
 
-// Symbolic says whether c has no sequence.
+// Symbolic reports whether c has no sequence.
 func (c *Change) Symbolic() bool { return strings.HasPrefix(c.Alt, "<") }
 
 // Sources knows variants. It is safe for concurrent use.
@@ -100,7 +100,7 @@ type SourceField struct {
 	Description string    `json:"description,omitempty"`
 }
 
-// List says whether a value of f, for one allele, is split into elements. Lists of text without a fixed number of
+// List reports whether a value of f, for one allele, is split into elements. Lists of text without a fixed number of
 // elements are not: sources such as ClinVar use commas within them for other ends.
 func (f *SourceField) List() bool {
 	switch f.Number {
@@ -192,7 +192,7 @@ func appendJSONText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// isJSONNumber says whether s is a number literal (RFC 8259, section 6).
+// isJSONNumber reports whether s is a number literal (RFC 8259, section 6).
 func isJSONNumber(s string) bool {
 	digits := func() bool {
 		n := 0

@@ -45,7 +45,7 @@ type track struct {
 // foundAt is where on a track the search before ended: most files are sorted, so that the next one ends there, or near.
 type foundAt struct {
 	track *track
-	n     int // transcripts that start before or at the end of what was searched for
+	n     int // transcripts that start before or at the end of the searched range
 }
 
 // upTo is the number of transcripts that start at pos or before.

@@ -43,7 +43,7 @@ func (l Locus) String() string {
 
 // ProteinStyle is how descriptions of proteins are written. Its zero value is that of VEP's CSQ.
 type ProteinStyle struct {
-	Predicted bool // in parentheses, as the nomenclature has what was not seen in the protein itself
+	Predicted bool // in parentheses, the nomenclature's mark of changes not seen in the protein itself
 	Asterisk  bool // * for a stop instead of Ter
 }
 
@@ -358,7 +358,7 @@ func (n *Normalizer) onContig(on *numbering, e vrs.Edit) (vrs.Edit, error) {
 	return e, nil
 }
 
-// joins says whether two changes of one molecule are one: if no base lies between them, or one and they change the
+// joins reports whether two changes of one molecule are one: if no base lies between them, or one and they change the
 // same codon.
 func (n *numbering) joins(e, f vrs.Edit) bool {
 	if e.Ref == e.Alt || f.Ref == f.Alt {
@@ -516,7 +516,7 @@ func (n *Normalizer) proteinOf(t *transcript, alleles []resolved) string {
 	return t.protein + ":p." + joinAlleles(texts, alleles)
 }
 
-// maySplice says whether v changes bases near an end of an exon, beside the splice site itself: the nomenclature has no
+// maySplice reports whether v changes bases near an end of an exon, beside the splice site itself: the nomenclature has no
 // word for what becomes of the protein then.
 func (t *transcript) maySplice(v *variant) bool {
 	terms := t.effectOf(v).terms
@@ -621,7 +621,7 @@ func (t *transcript) proteinChange(v *variant) string {
 	return p
 }
 
-// describesIntron says whether the description of an insertion or deletion names bases of an intron. Where it could as
+// describesIntron reports whether the description of an insertion or deletion names bases of an intron. Where it could as
 // well lie in the exon, either the exon changes or the splice site does.
 func (t *transcript) describesIntron(v *variant) bool {
 	v = t.sees(v)
@@ -650,14 +650,14 @@ func (t *transcript) sameResidues(e vrs.Edit) string {
 	return p.span(from/3, (to-1)/3-from/3+1) + "="
 }
 
-// goesOn says whether f, a change behind e, has its consequence together with e.
+// goesOn reports whether f, a change behind e, has its consequence together with e.
 func (e *effect) goesOn(f *effect) bool {
 	shifts := (e.codon.altLen-e.codon.refLen)%3 != 0
 	return f.cdsFrom >= e.cdsTo && (shifts || f.codon.first <= max(e.cdsTo-1, e.cdsFrom)/3)
 }
 
-// besides says whether f, a change behind e, replaces or adds residues directly behind those that e does, or where e, moved
-// to the end of the protein as far as it goes, would stand.
+// besides reports whether f, a change behind e, replaces or adds residues directly behind those that e does, or where e,
+// moved to the end of the protein as far as it goes, would stand.
 func (e *effect) besides(f *effect) bool {
 	if f.cdsFrom < e.cdsTo {
 		return false

@@ -173,7 +173,7 @@ func TestNormalizeRules(t *testing.T) {
 	}
 }
 
-// TestNormalizeRefuses: what cannot be resolved says why.
+// TestNormalizeRefuses: descriptions that can't be resolved give the reason.
 func TestNormalizeRefuses(t *testing.T) {
 	n := NewNormalizer(gene14.annotator(t, "+"), ProteinStyle{})
 	for _, c := range [][2]string{

@@ -21,10 +21,10 @@ type numbering struct {
 
 func (n *numbering) prefix() string { return n.name + ":" + string(n.kind) + "." }
 
-// forward says whether the numbers rise along the contig.
+// forward reports whether the numbers rise along the contig.
 func (n *numbering) forward() bool { return n.t == nil || n.t.forward }
 
-// circular says whether the last base of the contig stands before its first.
+// circular reports whether the last base of the contig stands before its first.
 func (n *numbering) circular() bool { return n.kind == 'm' || n.kind == 'o' }
 
 // step is the direction in which the numbers rise.
@@ -103,8 +103,8 @@ func (n *numbering) exonic(p hgvs.Position) (int, error) {
 	return 0, fmt.Errorf("position %s lies outside the coding sequence of %s, which has %d bases: what follows it is *1, *2, …", p, t.id, t.cdsLen-t.pad)
 }
 
-// goesOn says whether positions go on beside the transcript: where the ends of the transcript are not known, or the
-// reference is the genome.
+// goesOn reports whether positions go on beside the transcript: where the ends of the transcript are not known, or
+// the reference is the genome.
 func (n *numbering) goesOn() bool { return n.t != nil && (n.t.implicit || n.onGenome) && n.kind == 'c' }
 
 // outside is the base that lies by bases behind the transcript's last, or, if by is negative, before its first.
@@ -215,7 +215,7 @@ func (n *numbering) ends(l hgvs.Location) (first, last int, err error) {
 	return first, last, err
 }
 
-// slips says whether coding positions of l lie on both sides of a place where the ribosome slips back.
+// slips reports whether coding positions of l lie on both sides of a place where the ribosome slips back.
 func (n *numbering) slips(l hgvs.Location) bool {
 	if n.kind != 'c' || l.Start.Region != 0 || l.End.Region != 0 || l.Start.End != 0 || l.End.End != 0 {
 		return false

@@ -224,8 +224,8 @@ func oracleAnnotator(t *testing.T, name string) *Annotator {
 	return load(t, testenv.Recordings(t, "csq"+"/"+name+"/"+name+".fa"), testenv.Recordings(t, "csq"+"/"+name+"/"+name+".gff"))
 }
 
-// otherRules says whether csq treats the transcript by rules that are not ours: gaps too short to be introns count as
-// introns there, and introns after an exon that begins with the contig's first base do not.
+// otherRules reports whether csq treats the transcript by rules that are not ours: gaps too short to be introns count
+// as introns there, and introns after an exon that begins with the contig's first base do not.
 func otherRules(t *transcript) bool {
 	for i := 1; i < len(t.exons); i++ {
 		a, b := t.exons[i-1], t.exons[i]

@@ -320,7 +320,7 @@ func (p *parser) add(line []byte) error {
 	return nil
 }
 
-// idle says whether a row that is not a part says nothing about genes or their regulation.
+// idle reports whether a row that is not a part says nothing about genes or their regulation.
 func (p *parser) idle(r *record) bool {
 	if isRegulatory(r.kind) {
 		return false
@@ -331,8 +331,8 @@ func (p *parser) idle(r *record) bool {
 	return isLandmark(r.kind) || len(r.raw("ID")) == 0
 }
 
-// linksLikeGTF says whether a row in the syntax of GFF3 names its gene and transcript as GTF does, and has none of GFF3's
-// links.
+// linksLikeGTF reports whether a row in the syntax of GFF3 names its gene and transcript as GTF does, and has none of
+// GFF3's links.
 func (r *record) linksLikeGTF(kind partKind) bool {
 	if len(r.raw("Parent")) > 0 || len(r.raw("ID")) > 0 {
 		return false
@@ -340,7 +340,7 @@ func (r *record) linksLikeGTF(kind partKind) bool {
 	return len(r.raw("transcript_id")) > 0 || kind == noPart && isGene(string(r.kind)) && len(r.raw("gene_id")) > 0
 }
 
-// isGene says whether rows of a type are genes.
+// isGene reports whether rows of a type are genes.
 func isGene(kind string) bool { return strings.HasSuffix(kind, "gene") }
 
 // isTranscript reports whether rows of a type are transcripts. Others that name one, such as intron, initial or tss,
@@ -540,7 +540,7 @@ func (p *parser) sequenceRegion(f []string) error {
 	return nil
 }
 
-// build makes the model of what was read.
+// build makes the model from the rows read.
 func (p *parser) build() (*Model, error) {
 	if p.known == 0 && len(p.foreign) == 0 {
 		return nil, errors.New("no gene, exon or CDS in it: neither GFF3 nor GTF")

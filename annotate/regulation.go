@@ -15,7 +15,7 @@ type regulatory struct {
 	name *Feature
 }
 
-// motif says whether r is the binding site of a transcription factor.
+// motif reports whether r is the binding site of a transcription factor.
 func (r *regulatory) motif() bool { return r.name.Type == "MotifFeature" }
 
 // regulatoryTrack holds the regulatory regions of one contig.
@@ -46,8 +46,8 @@ func (k *regulatoryTrack) index() {
 	}
 }
 
-// isRegulatory says whether rows of this type are regulatory regions: those of the Ensembl Regulatory Build and their
-// like in other annotations.
+// isRegulatory reports whether rows of this type are regulatory regions: those of the Ensembl Regulatory Build and
+// their like in other annotations.
 func isRegulatory(kind []byte) bool {
 	switch string(kind) {
 	case "regulatory_region", "promoter", "promoter_flanking_region", "enhancer", "silencer", "open_chromatin_region",

@@ -25,7 +25,8 @@ func letters(t testing.TB, names string) string {
 	return b.String()
 }
 
-// changedProtein applies what follows "p." to a protein, and says whether two changes of it follow each other.
+// changedProtein applies what follows "p." to a protein, and reports whether two changes of it follow each
+// other.
 func changedProtein(t testing.TB, protein, text string) (changed string, touching bool) {
 	t.Helper()
 	var list []piece

@@ -195,7 +195,7 @@ func (n *Normalizer) onTranscript(d hgvs.Description) (*numbering, error) {
 	return &numbering{contig: t.contig, t: t, kind: d.Type, name: name}, nil
 }
 
-// isContig says whether the transcript is the contig that it is on, as in a reference of transcripts.
+// isContig reports whether the transcript is the contig that it is on, as in a reference of transcripts.
 func (t *transcript) isContig() bool { return t.id == t.contig.Name }
 
 // called is how a description of t names it that came with the given name: by that, if it is t's own and has a version, and

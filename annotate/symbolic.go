@@ -206,8 +206,8 @@ func (a *Annotator) judge(w *workspace, dst []judged, s *Site) ([]judged, error)
 	return dst, nil
 }
 
-// sharedFirstBase says whether VEP names the record's alleles without their first base: when one of them is an indel
-// and all that are sequences begin alike.
+// sharedFirstBase reports whether VEP names the record's alleles without their first base: when one of them is an
+// indel and all that are sequences begin alike.
 func sharedFirstBase(ref string, alts []string) bool {
 	indel := false
 	for _, alt := range alts {
@@ -222,7 +222,7 @@ func sharedFirstBase(ref string, alts []string) bool {
 	return indel
 }
 
-// isSequence says whether an alternate allele is spelled out.
+// isSequence reports whether an alternate allele is spelled out.
 func isSequence(alt string) bool {
 	for i := range len(alt) {
 		if c := alt[i] | 0x20; c < 'a' || c > 'z' {
@@ -331,7 +331,7 @@ func (s *Site) end(i int) int {
 	return s.End
 }
 
-// loss says whether v takes bases away.
+// loss reports whether v takes bases away.
 func (v *variant) loss() bool {
 	return v.kind == svLoss || v.kind == svNone && len(v.alt) < len(v.ref)
 }

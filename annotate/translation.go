@@ -81,8 +81,8 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 	return true, nil
 }
 
-// follows says whether y begins and ends behind x in transcript direction: then they can share bases, but none of them is
-// part of the other.
+// follows reports whether y begins and ends behind x in transcript direction: then they can share bases, but none of them
+// is part of the other.
 func follows(x, y *part, forward bool) bool {
 	if !forward {
 		x, y = y, x
@@ -121,7 +121,7 @@ func (b *builder) checkPhases(t *transcript, rows []part) {
 	}
 }
 
-// wholeDespitePhase says whether a coding sequence whose first row says that it begins inside a codon is plainly whole
+// wholeDespitePhase reports whether a coding sequence whose first row says that it begins inside a codon is plainly whole
 // without that: it has a start codon, a stop codon at its end, and none between.
 func (b *builder) wholeDespitePhase(t *transcript, first *part, bases int) bool {
 	if bases%3 != 0 || bases < 6 || t.startNF {
@@ -322,7 +322,7 @@ func (b *builder) unexpected(t *transcript, c []byte) int {
 	return n
 }
 
-// excepted says whether a translation exception concerns codon i.
+// excepted reports whether a translation exception concerns codon i.
 func (t *transcript) excepted(i int) bool {
 	return slices.ContainsFunc(t.exceptions, func(e exception) bool { return e.codon == i })
 }

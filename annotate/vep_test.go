@@ -92,7 +92,7 @@ func TestVEP116(t *testing.T) {
 	require.LessOrEqual(t, more, 4)
 }
 
-// atEnd says whether a change of the bases [from,to) lies within nine bases of an end of a coding sequence.
+// atEnd reports whether a change of the bases [from,to) lies within nine bases of an end of a coding sequence.
 func atEnd(tx *transcript, from, to int) bool {
 	const near = 9
 	return from < tx.cdsStart+near || to > tx.cdsEnd-near

@@ -85,7 +85,7 @@ func (t *transcript) view() View {
 // for a stop, 'X' where a base is not A, C, G, T or U.
 func (v *View) Amino(b0, b1, b2 byte) byte { return v.transcript.code.amino(b0, b1, b2) }
 
-// IsStart says whether a codon may stand in place of the start codon without a loss of it.
+// IsStart reports whether a codon may stand in place of the start codon without a loss of it.
 func (v *View) IsStart(b0, b1, b2 byte) bool {
 	return isCodon(v.transcript.code.starts, b0, b1, b2)
 }

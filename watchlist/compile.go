@@ -46,7 +46,7 @@ type Watch struct {
 	uses      []*modelUse
 }
 
-// subject is what has a state of its own.
+// subject is anything with a state of its own.
 type subject struct {
 	number int // in Watch.subjects
 	panel  *Panel

@@ -75,7 +75,7 @@ func parseVCFAllele(s string) (vcfAllele, error) {
 	return vcfAllele{}, fmt.Errorf("vcf %q: want contig:position:ref:alt with bases as in a VCF, such as chr7:140753336:A:T", clip(s))
 }
 
-// isSequence says whether s is made of A, C, G, T and N.
+// isSequence reports whether s is made of A, C, G, T and N.
 func isSequence(s string) bool { return s != "" && strings.Trim(s, "ACGTNacgtn") == "" }
 
 // readBED reads the intervals of a BED file: the first three columns.

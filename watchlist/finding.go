@@ -37,7 +37,7 @@ func (s *seen) counts() (alt, depth int) {
 //
 // Problem: while reads come in, an allele near a threshold would be confirmed and taken back again and again.
 //
-// Strategy: what was DETECTED stays so until its quality falls below RetractQual, the reads speak rather against it
+// Strategy: a DETECTED finding stays so until its quality falls below RetractQual, the reads speak rather against it
 // than for it, or it is no longer called.
 //
 // Consequences: while a run goes on, a state depends on the one before. When the runs have ended it must not, so
@@ -57,7 +57,7 @@ func (s *test) judge(a *seen, final bool) finding {
 	return f
 }
 
-// confirms says whether an allele is DETECTED by what its reads show now.
+// confirms reports whether an allele is DETECTED by what its reads show now.
 func (s *test) confirms(a *seen, ratio float64) bool {
 	alt, depth := a.counts()
 	return ratio >= s.accept && depth >= s.MinDepth && alt >= s.MinAlt && float64(alt) >= s.MinFraction*float64(depth) &&
@@ -82,7 +82,7 @@ func (s *test) unmet(a *seen) []string {
 	return list
 }
 
-// holds says whether what was DETECTED stays so while a run goes on. Low depth and quality are covered by the test.
+// holds reports whether a DETECTED finding stays so while a run goes on. Low depth and quality are covered by the test.
 func (s *test) holds(a *seen, ratio float64) bool {
 	for _, f := range a.call.Filters {
 		if f != "LowDepth" && f != "LowQual" && !s.accepts([]string{f}) {

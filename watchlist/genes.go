@@ -321,7 +321,7 @@ func (c *catalogue) protein(accession, text string) (described, error) {
 	return d, nil
 }
 
-// fits says whether the protein of v has the residues that p names.
+// fits reports whether the protein of v has the residues that p names.
 func (p *proteinChange) fits(v *annotate.View) error {
 	for _, r := range []struct {
 		at   int

@@ -89,7 +89,7 @@ func parseListed(text string) (Listed, error) {
 	return l, nil
 }
 
-// covers says whether a codon is covered.
+// covers reports whether a codon is covered.
 func (l *Listed) covers(c biomarker.Codon) bool {
 	for _, k := range l.covered {
 		if k.gene == c.Gene && (k.to == 0 || k.from <= c.Number && c.Number <= k.to) {

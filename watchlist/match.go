@@ -127,12 +127,12 @@ func (f *filter) scored(v *event.Variant) bool {
 	return slices.ContainsFunc(v.Annotation.Scores, func(s annotate.Score) bool { return s.Score != nil && *s.Score >= f.score })
 }
 
-// any says whether f asks for nothing.
+// any reports whether f asks for nothing.
 func (f *filter) any() bool {
 	return len(f.genes)+len(f.transcripts)+len(f.terms)+len(f.impacts)+len(f.flags)+len(f.codons) == 0 && f.nmd == nil
 }
 
-// fulfils says whether one consequence is all that f asks for.
+// fulfils reports whether one consequence is all that f asks for.
 func (f *filter) fulfils(c *annotate.Consequence) bool {
 	switch {
 	case len(f.genes) > 0 && (c.Gene == nil || !f.genes[geneID(c.Gene)]),
@@ -148,7 +148,7 @@ func (f *filter) fulfils(c *annotate.Consequence) bool {
 	return len(f.codons) == 0 || f.inCodons(c.Protein)
 }
 
-// inCodons says whether residues "118", "7-9", "7-?" or "?-9" are among f's codons.
+// inCodons reports whether residues "118", "7-9", "7-?" or "?-9" are among f's codons.
 func (f *filter) inCodons(residues string) bool {
 	a, b, isRange := strings.Cut(residues, "-")
 	from, errA := strconv.Atoi(a)

@@ -280,7 +280,7 @@ func TestModelsEndAlike(t *testing.T) {
 	}
 }
 
-// TestRestoredModelsGoOn: a tracker that was restored says what the one says that wrote the state.
+// TestRestoredModelsGoOn: a restored tracker gives the same answers as the one that wrote the state.
 func TestRestoredModelsGoOn(t *testing.T) {
 	b := withModel(t)
 	tr := b.w.NewTracker("s")

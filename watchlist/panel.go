@@ -88,17 +88,17 @@ type matchText struct {
 	bedFile, positionsFile bool
 }
 
-// named says whether the rule names alleles one by one.
+// named reports whether the rule names alleles one by one.
 func (m *matchText) named() bool {
 	return len(m.hgvs)+len(m.alleles)+len(m.vcf) > 0 || m.positionsFile
 }
 
-// placed says whether the rule names places.
+// placed reports whether the rule names places.
 func (m *matchText) placed() bool {
 	return len(m.genes)+len(m.transcripts)+len(m.regions) > 0 || m.bedFile
 }
 
-// classed says whether the rule names classes of consequences.
+// classed reports whether the rule names classes of consequences.
 func (m *matchText) classed() bool { return len(m.terms)+len(m.impacts)+len(m.scores) > 0 }
 
 // Load reads a panel and the files it names, which it searches for beside it. Errors name file and line, one line per

@@ -186,7 +186,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	return union(spans)
 }
 
-// hasFlags says whether all that are wanted are there.
+// hasFlags reports whether all that are wanted are there.
 func hasFlags(have, want []string) bool {
 	for _, f := range want {
 		if !slices.Contains(have, f) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mayBeNews says whether a state could be worth an alert.
+// mayBeNews reports whether a state could be worth an alert.
 func (a *answer) mayBeNews(next State, final bool) bool {
 	return final || next != cmp.Or(a.state, Pending)
 }
@@ -131,7 +131,7 @@ func rounded(v float64, decimals int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// showIt says how many reads show what an alert is about.
+// showIt states how many reads show the alert's subject.
 func showIt(alt, depth int) string { return fmt.Sprintf("%d of %d reads show it", alt, depth) }
 
 // lacks says in words what DETECTED needs besides.

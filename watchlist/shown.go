@@ -92,7 +92,7 @@ func (w *Watch) understand(contig string, shown []Shown) []unnamed {
 	return out
 }
 
-// overlaps says whether a position of [start,end) is in the area.
+// overlaps reports whether a position of [start,end) is in the area.
 func (a *area) overlaps(contig string, start, end int) bool {
 	return slices.ContainsFunc(a.chunks, func(c span) bool { return c.contig == contig && c.start < end && start < c.end })
 }

@@ -52,7 +52,7 @@ func (c *column) revision(status string) *event.Variant {
 	return c.v
 }
 
-// detected says whether one of the alerts is DETECTED.
+// detected reports whether one of the alerts is DETECTED.
 func detected(alerts []watchlist.Alert) bool {
 	for _, a := range alerts {
 		if a.State == watchlist.Detected {

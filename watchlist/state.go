@@ -18,7 +18,7 @@ import (
 // is not in them, and another Version made them.
 const trackerVersion = 2
 
-// modelsVersion is the encoding where panels ask models: with what was last said of each.
+// modelsVersion is the encoding where panels ask models: with the last answer of each.
 const modelsVersion = 3
 
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
@@ -111,7 +111,7 @@ func (d *depths) append(b []byte) []byte {
 	return b
 }
 
-// append writes what was last said.
+// append writes the last alert.
 func (a *answer) append(b []byte) []byte {
 	b = append(b, byte(slices.Index(stateCodes[:], a.state)))
 	b = packed.AppendUint(b, a.revision)

@@ -237,7 +237,7 @@ func binomialBelow(k, n int, p float64) float64 {
 	return min(1, sum)
 }
 
-// accepts says whether none of the caller's filters matters to the rule.
+// accepts reports whether none of the caller's filters matters to the rule.
 func (s *test) accepts(filters []string) bool {
 	for _, f := range filters {
 		if !slices.Contains(s.Filters, f) {

@@ -32,7 +32,7 @@ type subjectState struct {
 	carried []carried // what reads show, by place
 	alleles []*seen   // by VRS id
 	answer  answer
-	said    string // of a model: what was last said, short of its content
+	said    string // of a model: the last answer, short of its content
 }
 
 // seen is the newest revision of an allele.
@@ -53,10 +53,10 @@ type seen struct {
 	settled             finding // and by the depth
 }
 
-// gone says whether the allele is no longer called.
+// gone reports whether the allele is no longer called.
 func (s *seen) gone() bool { return s.status == retracted }
 
-// answer is what was last said about something.
+// answer is the last alert on a subject.
 type answer struct {
 	state    State // "" before anything was said: PENDING
 	revision uint64
@@ -212,7 +212,7 @@ func (t *Tracker) RunEnd(run string) []Alert {
 	return t.answerModels(alerts)
 }
 
-// ended says whether all known runs have ended.
+// ended reports whether all known runs have ended.
 func (t *Tracker) ended() bool {
 	if len(t.runs) == 0 {
 		return false

@@ -180,7 +180,7 @@ func (f *faults) whole(what string, low, high int, to **int) field {
 	}
 }
 
-// describe names a value that is not what was wanted.
+// describe names a value of an unexpected kind.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -71,7 +71,7 @@ func agreed(said []Genotype, ref string) (Genotype, bool) {
 	return Genotype{}, false
 }
 
-// fits says whether as many copies have the alleles of a statement as it says.
+// fits reports whether as many copies have the alleles of a statement as it says.
 func (g Genotype) fits(said Genotype, ref string) bool {
 	for _, b := range said.Bases {
 		if n := g.count(b); b != "" && b != ref && (n < said.count(b) || n > said.count(b)+said.count("")) {

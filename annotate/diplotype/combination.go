@@ -20,7 +20,7 @@ type named struct {
 	rest    []string // changes of the genome, by position
 }
 
-// combine names copies by combinations of alleles, where no pair of alleles has what was seen.
+// combine names copies by combinations of alleles, where no pair of alleles explains the genotypes.
 //
 // A copy has every allele that it matches at all known defining positions, and the changes that these don't explain, [*6 + *14 + g.41010006G>C]. No position
 // counts for two alleles of one copy: of alleles that share a position, the one with more defining positions explains it. Alleles with equally many, which only

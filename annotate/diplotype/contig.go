@@ -21,7 +21,8 @@ func grch38(contig string) int {
 // build is the genome of the definitions.
 func (d *Definitions) build() string { return cmp.Or(d.genome, "GRCh38") }
 
-// alias says whether a name is another one of the definitions' contig: without chr, in other case, or an accession of any version.
+// alias reports whether a name is another one of the definitions' contig: without chr, in other case, or an accession of any
+// version.
 func (d *Definitions) alias(name string) bool {
 	short := strings.TrimPrefix(d.Contig, "chr")
 	accession, _, _ := strings.Cut(d.accession, ".")

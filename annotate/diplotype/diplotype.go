@@ -56,7 +56,7 @@ type Call struct {
 	Gene string
 	// Pairs explain the genotypes, with the most positions that define them; several: they can't be distinguished. None: no pair of alleles does.
 	Pairs []Pair
-	// Also are all other pairs that explain what was seen, with fewer positions that define them: in another order of what isn't in phase, or because
+	// Also are all other pairs that explain the genotypes, with fewer positions that define them: in another order of what isn't in phase, or because
 	// positions are missing.
 	Also []Pair
 	// Missing are positions of which nothing or one copy was known; Lost are the alleles whose defining positions are all missing, which may be there.
@@ -64,7 +64,8 @@ type Call struct {
 	Lost    []string
 	// Unknown are positions with bases that no allele has.
 	Unknown []Position
-	// Combined says that no pair of alleles explains what was seen, and that Pairs are of combinations of alleles, of alleles with changes besides, or of changes alone.
+	// Combined says that no pair of alleles explains the genotypes, and that Pairs are of combinations of alleles, of alleles with changes besides, or
+	// of changes alone.
 	Combined bool
 	// Refused is why the calls can't be evaluated and what to do about it; empty if they can.
 	Refused string

@@ -128,12 +128,12 @@ func (s *Sample) read(r *vcf.Record, column int) (statement, error) {
 	return t, nil
 }
 
-// passed says whether filters are none that failed.
+// passed reports whether filters are none that failed.
 func passed(filters []string) bool {
 	return !slices.ContainsFunc(filters, func(f string) bool { return f != "" && f != "." && f != "PASS" })
 }
 
-// isBlock says whether a record is one of a gVCF for a stretch without a variant.
+// isBlock reports whether a record is one of a gVCF for a stretch without a variant.
 func isBlock(r *vcf.Record) bool {
 	return !slices.ContainsFunc(r.Alt, func(alt string) bool { return alt != "<*>" && alt != "<NON_REF>" })
 }

@@ -34,7 +34,7 @@ func testReference() *streampb.Reference {
 }
 
 // TestReferenceRecord: the document is the golden one and as the schema says, the
-// headers are those of an event, and a reader gets back what was written.
+// headers are those of an event, and a reader gets the written record back.
 func TestReferenceRecord(t *testing.T) {
 	o, err := FromReference(testReference()).Record("variants")
 	if err != nil {

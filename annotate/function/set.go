@@ -148,8 +148,8 @@ func (s *Set) Functions(p annotate.Product) []annotate.Function {
 	return kept
 }
 
-// concerns says whether residues first to last touch a domain. Between two residues, with first after last, both must be
-// in it.
+// concerns reports whether residues first to last touch a domain. Between two residues, with first after last, both must
+// be in it.
 func concerns(f *annotate.Function, first, last int) bool {
 	return last > 0 && f.Start <= last && first <= f.End
 }

@@ -82,7 +82,7 @@ func (t *transcript) strand() byte {
 	return '-'
 }
 
-// sharesLine says whether calls of c and d can be one value although they may be of different transcripts: those
+// sharesLine reports whether calls of c and d can be one value although they may be of different transcripts: those
 // without a transcript's name can.
 func (c *call) sharesLine(d *call) bool {
 	return c.transcript == d.transcript || (c.terms|d.terms)&^(Intron|NonCoding) == 0

@@ -30,7 +30,7 @@ var ErrUnphased = errors.New("heterozygous genotype is not phased")
 // integer.
 const defaultPerHaplotype = 15
 
-// Options say how to call. The zero value is what bcftools csq does by itself.
+// Options say how to call. The zero value is bcftools csq's default.
 type Options struct {
 	Phase        Phase // PhaseRequire when 0
 	Local        bool  // one variant at a time, whatever else is on its haplotype
@@ -89,7 +89,7 @@ func (s *site) appendChange(b []byte, allele int) []byte {
 	return append(append(b, '>'), s.text[allele]...)
 }
 
-// symbolic says whether an allele is no sequence.
+// symbolic reports whether an allele is no sequence.
 func (s *site) symbolic(allele int) bool {
 	a := s.alleles[allele]
 	for _, c := range a {

@@ -31,7 +31,7 @@ type Effect struct {
 	Value string
 }
 
-// UpstreamStop says whether a stop comes before the variant on its haplotype, so that it has no effect.
+// UpstreamStop reports whether a stop comes before the variant on its haplotype, so that it has no effect.
 func (e *Effect) UpstreamStop() bool { return e.Terms&UpstreamStop != 0 }
 
 // Effects are the consequences of variants that one haplotype of a contig carries together, in the order of their

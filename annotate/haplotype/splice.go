@@ -188,7 +188,7 @@ func (l *look) window(beg, n int) {
 	}
 }
 
-// unchanged says whether n bases of the window from the given one on are there and the same with the variant.
+// unchanged reports whether n bases of the window from the given one on are there and the same with the variant.
 func (l *look) unchanged(from, n int) bool {
 	if !l.sequence || from >= len(l.refBases) || from >= len(l.altBases) {
 		return false
@@ -291,7 +291,8 @@ func (l *look) keepInsertion(beg int) {
 	l.refBases = l.refBases[:min(len(l.refBases), max(0, l.rlen))]
 }
 
-// startMovesOn says whether bases that a deletion takes from the start codon are replaced by the same ones beside it.
+// startMovesOn reports whether bases that a deletion takes from the start codon are replaced by the same ones beside
+// it.
 func (l *look) startMovesOn(beg, end int) bool {
 	t := l.transcript
 	if t.forward && l.pos >= beg+3 || !t.forward && l.pos+l.rlen+2 <= end {

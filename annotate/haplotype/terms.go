@@ -60,7 +60,7 @@ func (t Terms) Names() []string {
 	return out
 }
 
-// append appends the names with "&" between them, and says whether there are any.
+// append appends the names with "&" between them, and reports whether there are any.
 func (t Terms) append(dst []byte) ([]byte, bool) {
 	any := false
 	for i, name := range names {

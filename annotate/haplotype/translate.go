@@ -22,7 +22,7 @@ func (p *protein) cut() bool {
 	return false
 }
 
-// stops says whether the protein ends with a stop.
+// stops reports whether the protein ends with a stop.
 func (p *protein) stops() bool { return p.lastMark() == '*' }
 
 func (p *protein) lastMark() byte {

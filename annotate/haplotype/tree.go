@@ -102,7 +102,7 @@ func (c *Caller) place(parent *node, e *exon, s *site, allele int) (*node, Terms
 	return n, terms, fits
 }
 
-// startsAt says whether the outer codon of the stretch is a start codon.
+// startsAt reports whether the outer codon of the stretch is a start codon.
 func (t *transcript) startsAt(e *exon) bool {
 	p := e.beg
 	if !t.forward {
@@ -258,7 +258,7 @@ func (c *Caller) haplotype(t *tree, leaf *node) {
 	}
 }
 
-// sameCodon says whether the variant after i begins in the codon in which i ends.
+// sameCodon reports whether the variant after i begins in the codon in which i ends.
 func (p *lineage) sameCodon(i int) bool {
 	at, next := p.beginsAt(i), p.beginsAt(i+1)
 	switch g := p.nodes[i].growth; {

@@ -14,7 +14,7 @@ import (
 // Tag is the INFO and the FORMAT field that consequences are written to.
 const Tag = "BCSQ"
 
-// Select says whether the consequences of a record are to be called; a record that is not selected takes no part in
+// Select reports whether the consequences of a record are to be called; a record that is not selected takes no part in
 // haplotypes either.
 type Select func(*vcf.Record) bool
 
@@ -127,7 +127,7 @@ func (a *Annotator) checkOrder(s *site) error {
 	return nil
 }
 
-// write appends the lines that are done, with what was found.
+// write appends the finished lines, with their consequences.
 func (a *Annotator) write(out *vcf.Lines) {
 	for _, s := range a.done {
 		out.Text = append(a.appendLine(out.Text, s), '\n')

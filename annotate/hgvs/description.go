@@ -185,7 +185,7 @@ func (p Part) String() string {
 	return s
 }
 
-// Uncertain says whether some end of l is not known exactly.
+// Uncertain reports whether some end of l is not known exactly.
 func (l Location) Uncertain() bool {
 	return l.Start.unknown() || l.End.unknown()
 }

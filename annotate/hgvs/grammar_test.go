@@ -38,7 +38,7 @@ func TestMutalyzerGrammar(t *testing.T) {
 	}
 }
 
-// narrower says whether a description is refused on purpose, by its error.
+// narrower reports whether a description is refused on purpose, by its error.
 func narrower(err string) bool {
 	for _, reason := range []string{
 		"no change behind the position", // c.76 alone

@@ -240,7 +240,7 @@ func (p *parser) change() (Change, error) {
 	return c, p.what(&c)
 }
 
-// isAlone says whether a single letter is all of the change.
+// isAlone reports whether a single letter is all of the change.
 func (p *parser) isAlone(letter byte) bool {
 	if p.peek() != letter {
 		return false
@@ -615,7 +615,7 @@ func (p *parser) bases() (string, error) {
 	return s, nil
 }
 
-// keyword says whether the next letters are a word of the grammar rather than bases.
+// keyword reports whether the next letters are a word of the grammar rather than bases.
 func (p *parser) keyword() bool {
 	switch c := p.peek(); c {
 	case 'd':

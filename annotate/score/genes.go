@@ -113,7 +113,7 @@ func genesOn(views []annotate.View) []Gene {
 	return genes
 }
 
-// preferred says whether x stands for its gene rather than y.
+// preferred reports whether x stands for its gene rather than y.
 func preferred(x, y *annotate.View) bool {
 	grade := func(v *annotate.View) int {
 		switch flags := v.Flags(); {

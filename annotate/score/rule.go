@@ -78,7 +78,7 @@ func (r *Rule) Plan(a *annotate.Spelled, w *Windows) []Job {
 	return r.planTracks(a, w)
 }
 
-// Wanted says whether an allele gets any score, without making windows.
+// Wanted reports whether an allele gets any score, without making windows.
 func (r *Rule) Wanted(a *annotate.Spelled) bool { return len(r.Plan(a, new(Windows))) > 0 }
 
 // Finish makes the score of a job. out gives what the network said of a window.
@@ -99,7 +99,7 @@ func (r *Rule) at(out []float32, i, c int) float32 {
 	return out[i*r.m.channels()+c]
 }
 
-// isAllele says whether an allele is letters.
+// isAllele reports whether an allele is letters.
 func isAllele(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | 0x20; c < 'a' || c > 'z' {

@@ -40,7 +40,7 @@ func code(e vrs.Edit) uint32 {
 // codedRef is the number of reference bases of a code that is not long.
 func codedRef(c uint32) int { return int(c >> 28) }
 
-// isLong says whether the record spells the allele.
+// isLong reports whether the record spells the allele.
 func isLong(c uint32) bool { return c >= longCode }
 
 // rowKey orders alleles of a contig: by the place where they begin, then by code.

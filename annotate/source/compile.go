@@ -354,7 +354,7 @@ func (c *compiler) plausible() error {
 	return nil
 }
 
-// isSequence says whether s is made of IUPAC nucleotide letters, or empty.
+// isSequence reports whether s is made of IUPAC nucleotide letters, or empty.
 func isSequence(s string) bool { return strings.Trim(s, "ACGTUNRYSWKMBDHV") == "" }
 
 // first are the first n of list, and a mark if there are more.

@@ -197,7 +197,7 @@ func (c *compiler) addBED(line int, f []string, columns []column) error {
 // tableRoles are what Config.Columns can name.
 var tableRoles = []string{"chrom", "pos", "start", "end", "ref", "alt", "id"}
 
-// table says where a TSV has what; -1 for what it has not.
+// table holds the columns of a TSV by meaning; -1 for those it lacks.
 type tsvTable struct {
 	chrom, pos, start, end, ref, alt, id int
 	columns                              []column
@@ -265,7 +265,7 @@ func (c *compiler) addRows(l *lines, t *tsvTable) error {
 	}
 }
 
-// namesColumns says whether some column is given by name.
+// namesColumns reports whether some column is given by name.
 func (c *compiler) namesColumns() bool {
 	for _, v := range c.cfg.Columns {
 		if _, err := strconv.Atoi(v); err != nil {

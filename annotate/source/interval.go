@@ -182,8 +182,8 @@ func (q *span) compare(start, end int, record []byte) (same, found bool, err err
 	return same, q.elsewhere && (same || q.s.position), nil
 }
 
-// overlaps says whether the inter-residue ranges [a,b) and [c,d) share a base; an empty one must lie within the other,
-// or at the place of another empty one.
+// overlaps reports whether the inter-residue ranges [a,b) and [c,d) share a base; an empty one must lie within the
+// other, or at the place of another empty one.
 func overlaps(a, b, c, d int) bool {
 	if a == b && c == d {
 		return a == c

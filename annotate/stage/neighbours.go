@@ -62,7 +62,7 @@ func (s *standing) span() (int, int) {
 	return start, start + len(s.call.GetRef())
 }
 
-// joins says whether the allele is taken together with its neighbours: it passed
+// joins reports whether the allele is taken together with its neighbours: it passed
 // all filters, and every haplotype of the sample carries it. Which haplotype a
 // heterozygous allele is on is not known without a phase.
 func (s *standing) joins() bool {

@@ -24,7 +24,7 @@ type Annotator interface {
 	Annotate(contig string, pos int, ref, alt string) (annotate.Annotation, error)
 }
 
-// Config says what the stage works with.
+// Config holds the stage's settings and dependencies.
 type Config struct {
 	Topics stream.Topics
 	// VariantsPartitions is the number of partitions of the variants topic.

@@ -41,7 +41,7 @@ func (c *Config) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Format says what the state depends on.
+// Format describes the inputs that the state depends on.
 func (h *handler) Format() stream.StateFormat {
 	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: h.fingerprint}
 }

@@ -119,8 +119,8 @@ func weave(rng *rand.Rand, lists ...[]testRecord) []testRecord {
 	}
 }
 
-// TestLaw: a handler that is lost and restored anywhere says what one says that
-// is not, of real calls and of crowded random ones.
+// TestLaw: a handler that is lost and restored anywhere has the output of one
+// that is not, of real calls and of crowded random ones.
 func TestLaw(t *testing.T) {
 	real := realCalls(t, "run-1", "a/b")
 	if len(real) < 5 {

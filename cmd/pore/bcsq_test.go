@@ -93,7 +93,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestAnnotateBCSQKeepsLines: a record that fails first on its contig lets go what was held back of the one before.
+// TestAnnotateBCSQKeepsLines: a record that fails first on its contig releases the held lines of the contig before.
 func TestAnnotateBCSQKeepsLines(t *testing.T) {
 	ref, gff, in := bcsqFiles(t, "1 14 . A G . . . GT 1|1\n1 15 . A G . . . GT 1|1\n2 14 . C G . . . GT 1|1\n2 15 . A G . . . GT 1|1\n")
 	for _, path := range []string{ref, gff} {

@@ -211,7 +211,7 @@ func (b basecallBench) run(ctx context.Context, model *basecall.Model, reads []b
 	return r, b.runSweep(ctx, model, reads, cfg, devices, &r, w)
 }
 
-// chosen is what was asked for, or else the usual.
+// chosen is the requested value, or else the default.
 func chosen(asked *bool, usual bool) bool {
 	if asked != nil {
 		return *asked

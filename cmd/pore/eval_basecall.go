@@ -508,7 +508,7 @@ func (j *judge) open(in io.Reader, name string) (next func() (calledRead, int, e
 	}, final, nil
 }
 
-// matchReferences says whether alignments are to this genome.
+// matchReferences reports whether alignments are to this genome.
 func (j *judge) matchReferences(refs []*sam.Reference) error {
 	for _, ref := range refs {
 		c := j.genome.Contig(ref.Name())

@@ -422,7 +422,7 @@ func (o *pileupOutput) commit() error {
 	return nil
 }
 
-// discard removes what has no name.
+// discard removes the files that do not have their final names yet.
 func (o *pileupOutput) discard() error {
 	var errs []error
 	for _, f := range o.files {

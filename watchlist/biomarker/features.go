@@ -236,7 +236,7 @@ func (b *builder) within(c Codon) error {
 	return nil
 }
 
-// letters says whether text is made of one-letter symbols of residues.
+// letters reports whether text is made of one-letter symbols of residues.
 func letters(text string) bool {
 	return text != "" && strings.Trim(text, "ACDEFGHIKLMNPQRSTVWY*-") == ""
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// Barcode says what became of a barcode of lineages.
+// Barcode reports how a barcode of lineages was converted.
 type Barcode struct {
 	Rules   int      // lineages with a rule
 	LeftOut int      // positions where the reference itself has the lineage's base
@@ -76,7 +76,7 @@ func Lineages(w io.Writer, barcode io.Reader, h Head, g *genome.Genome) (Barcode
 	return made, writePanel(w, h, contig, rules)
 }
 
-// isID says whether a panel takes s as an id.
+// isID reports whether a panel takes s as an id.
 func isID(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -22,7 +22,7 @@ import (
 // Name is the stage's name in dead letters, metrics and logs.
 const Name = "watch"
 
-// Config says what the stage works with.
+// Config holds the stage's settings and dependencies.
 type Config struct {
 	Topics stream.Topics
 	// AlertsPartitions is the number of partitions of the alerts topic.

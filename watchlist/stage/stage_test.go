@@ -486,7 +486,7 @@ func TestSamplesOfARun(t *testing.T) {
 	}
 }
 
-// TestOtherPanels: what was chosen or measured for other panels is no evidence,
+// TestOtherPanels: thresholds and counts for other panels are no evidence,
 // neither live nor replayed, and no ground to say that something is absent.
 func TestOtherPanels(t *testing.T) {
 	f := load(t)

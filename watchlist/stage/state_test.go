@@ -89,8 +89,8 @@ func weave(rng *rand.Rand, lists ...[]testRecord) []testRecord {
 	}
 }
 
-// TestLaw: a handler that is lost and restored anywhere says what one says that
-// is not.
+// TestLaw: a handler that is lost and restored anywhere has the output of one
+// that is not.
 func TestLaw(t *testing.T) {
 	f := load(t)
 	for seed := range uint64(4) {
