@@ -187,7 +187,7 @@ func (l *labeller) near(start, end int) []*known {
 	return out
 }
 
-// equivalent says whether a, together with some of the truth, spells a haplotype
+// equivalent reports whether a, together with some of the truth, spells a haplotype
 // that is true.
 func (l *labeller) equivalent(a allele, near []*known) bool {
 	if len(near) == 0 {

@@ -26,7 +26,7 @@ func (a allele) compare(b allele) int {
 // lengthChange is how many bases longer than the reference the allele is.
 func (a allele) lengthChange() int { return len(a.alt) - len(a.ref) }
 
-// indel says whether the allele is a pure insertion or deletion, behind its anchor.
+// indel reports whether the allele is a pure insertion or deletion, behind its anchor.
 func (a allele) indel() bool { return min(len(a.ref), len(a.alt)) == 1 && len(a.ref) != len(a.alt) }
 
 // span is the interval of the reference in which the allele could be written as
