@@ -595,7 +595,7 @@ func (x *Open) GetSession() []byte {
 }
 
 // Chunk is some samples of one read. Chunks of about a second are a good choice:
-// shorter ones cost more, longer ones delay what is called from them.
+// shorter ones cost more, longer ones delay their calls.
 type Chunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// sequence numbers the chunks of the run, all channels together, from 0, in

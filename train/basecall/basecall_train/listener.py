@@ -28,7 +28,7 @@ KERNEL = 9
 GRAPH = "listener"
 """Name of the graph of a written head."""
 TEACHER_DIGEST = "teacher_sha256"
-"""Property of a written head: of which teacher's file it reads the layers."""
+"""Property of a written head: the teacher's file whose layers it reads."""
 
 
 class Hearing:
@@ -87,7 +87,7 @@ class Listener(nn.Module):
         self.head = nn.Linear(shape.width, shape.scores)
 
     def forward(self, signal: torch.Tensor, excess: Excess | None = None, kept: torch.Tensor | None = None) -> torch.Tensor:
-        """Returns the scores. excess and kept concern layers, of which it has none."""
+        """Returns the scores. excess and kept concern layers, and it has none."""
         return self.read(self.hearing(signal), signal.shape[-1])
 
     def read(self, said: Mapping[str, torch.Tensor], samples: int) -> torch.Tensor:

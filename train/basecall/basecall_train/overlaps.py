@@ -90,7 +90,7 @@ def overlapping_truths(ears: Sequence[Ear]) -> list[list[Segment]]:
 
 
 def _overlaps(calls: Sequence[str]) -> list[list[_Overlap]]:
-    """Returns for every call where others lie over it, longest first, none of which share bases of it."""
+    """Returns for every call where others lie over it, longest first, without two that share bases of it."""
     found: list[list[_Overlap]] = [[] for _ in calls]
     long = [k for k, call in enumerate(calls) if len(call) >= SHORTEST]
     if len(long) < 2:

@@ -152,7 +152,7 @@ class Training:
     """Networks with a CRF that basecall_train has exported, relative to the recipe, whose combined scores the network learns
     (see :mod:`.distillation`)."""
     mentored: float = 0.0
-    """Share of the chunks of which it learns that instead of the truth."""
+    """Share of the chunks for which it learns these scores instead of the truth."""
     mentor_shares: tuple[float, ...] = ()
     """How much each of them counts in the mean of their scores; by default all alike."""
     learning_rate: float = 4e-3

@@ -1,6 +1,6 @@
 """Chunks that are never trained on, on which a network is evaluated while it learns.
 
-The loss on the training data shows how well that data is known. A network memorizes reads that it sees dozens of times: the loss
+The loss on the training data shows how well that data is known. A network memorises reads that it sees dozens of times: the loss
 continues to fall, and calls of other reads become worse.
 """
 

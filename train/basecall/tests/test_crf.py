@@ -85,7 +85,7 @@ def test_the_loss_and_its_gradient_are_those_of_logarithms(length):
 def test_what_doubles_do_not_hold_is_found_by_logarithms():
     space = StateSpace(1)
     scores = torch.full((600, 1, space.scores), -5.0)
-    scores[:, :, 0] = 5.0  # A after A, of which there is none
+    scores[:, :, 0] = 5.0  # A after A, which doesn't occur
     scores.requires_grad_(True)
     given = torch.tensor([[1]]), torch.tensor([[2, 3] * 200]), torch.tensor([400])
     found, expected = space.loss(scores, *given), space._pytorchs(scores.double(), *given)

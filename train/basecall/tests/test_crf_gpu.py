@@ -34,7 +34,7 @@ def test_the_sums_over_all_paths_are_those_of_a_core():
 def test_what_there_is_no_room_for_or_doubles_do_not_hold_is_infinite(bases):
     space = StateSpace(1)
     scores = torch.full((45 if bases == 46 else 260, 2, space.scores), -5.0)
-    scores[:, :, 0] = 5.0  # A after A, of which there is none
+    scores[:, :, 0] = 5.0  # A after A, which doesn't occur
     moves = space.moves(torch.tensor([[1], [1]]), torch.tensor([([2, 3] * bases)[:bases]] * 2))
     lengths = torch.tensor([bases, 2])
     expected, _ = _on_a_core(scores, space, torch.tensor([[1], [1]]), torch.tensor([([2, 3] * bases)[:bases]] * 2), lengths)

@@ -302,7 +302,7 @@ def _drawn(some: list[Part], shares: np.ndarray, size: int, rng: np.random.Gener
 
 def held_out(recipe: Recipe, work: Path, size: int = 8192) -> Batch:
     """Returns examples that are not trained on, always the same ones: a network's loss on them shows when it has begun to
-    memorize the others."""
+    memorise the others."""
     some = parts(recipe, work, VALIDATION)
     return _drawn(some, _shares(some), size, np.random.default_rng(0))
 
