@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vrs"
 )
 
 // The depth that a region shows is what its segments span, and looking at it or at
@@ -69,5 +70,31 @@ func TestDepthAndPileupShowTheReads(t *testing.T) {
 	got, plain := finalize(t, r), finalize(t, undisturbed)
 	if strings.Join(passing(got), " ") != strings.Join(passing(plain), " ") || strings.Join(passing(got), " ") != strings.Join(want, " ") {
 		t.Errorf("called %q, undisturbed %q", passing(got), passing(plain))
+	}
+}
+
+// TestSupportTellsWhatIsLeftOut: where there are more reads than are looked at, the region says how many aren't, also once it has let go of them.
+func TestSupportTellsWhatIsLeftOut(t *testing.T) {
+	s, _ := planted(t, 3)
+	segments := s.segments(t, 40, 2500, 0, 6000)
+	pos := 1000 // of the substitution
+	allele := vrs.Edit{Start: pos, Ref: string(s.contig.Seq[pos : pos+1]), Alt: string(s.edits[0].seq[0])}
+	region := func(most int) *variant.Region {
+		r := region(t, s.contig, 0, variant.Config{Sample: "s", MaxDepth: most})
+		apply(t, r, segments...)
+		return r
+	}
+	all := region(len(segments)).Support([]vrs.Edit{allele})[0]
+	if all.Left != 0 || all.Shows < all.Depth*3/4 || all.Depth < 10 {
+		t.Fatalf("%+v of all reads", all)
+	}
+	r := region(6)
+	few := r.Support([]vrs.Edit{allele})[0]
+	if few.Left < all.Depth-6 || few.Left > len(segments)-6 || few.Depth > 6 {
+		t.Errorf("%+v of which 6 are looked at, %+v of all", few, all)
+	}
+	finalize(t, r)
+	if late := r.Support([]vrs.Edit{allele})[0]; late != few {
+		t.Errorf("%+v after the end, %+v before", late, few)
 	}
 }

@@ -6,6 +6,9 @@ import "github.com/porestream/porestream/vrs"
 type Support struct {
 	Shows int // that show the allele by their bases, whether it is called or not
 	Depth int // that tell whether they do
+	// Left is how many reads over the place at most weren't looked at, since there are more than [Config.MaxDepth]. Where reads had to be let go of,
+	// it counts those that reach into the tile, as no place is known of them.
+	Left int
 }
 
 // Support counts the reads at alleles that begin in the region's core. Like a [Pileup] it changes nothing of the region, and is a function of the set of
@@ -25,6 +28,10 @@ func (r *Region) Support(alleles []vrs.Edit) []Support {
 		}
 		c := r.countNamed(m, model, &Named{Pos: e.Start, Alleles: []vrs.Edit{e}})
 		out[i] = Support{Shows: c.shows[0] + c.shows[1], Depth: c.depth}
+		column := max(m.lo, min(e.Start, m.hi-1)) - m.lo
+		if held := int(m.depth[column]); held >= r.cfg.MaxDepth { // else none was let go of
+			out[i].Left = max(held, int(r.tiles[t].reads)) - r.cfg.MaxDepth
+		}
 	}
 	return out
 }

@@ -95,6 +95,9 @@ func markFiles(ctx context.Context, cfg carryOverConfig, paths []string) error {
 		return err
 	}
 	for _, path := range paths {
+		if info, err := os.Stat(path); path == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return cli.Usagef("%s: calls are read several times: give a file, not a pipe", path)
+		}
 		sample, err := sampleOfCalls(path)
 		if err != nil {
 			return err
@@ -152,9 +155,14 @@ type marking struct {
 // find finds samples and controls of the reads.
 func (m *marking) find(controls processor.Controls, sheetPath string) error {
 	m.of = make(map[string][]string)
-	for _, path := range m.reads {
+	for i, path := range m.reads {
 		if path == "-" {
 			return cli.Usagef("reads are counted after the calls are known: give a file, not standard input")
+		}
+		for _, other := range m.reads[:i] {
+			if sameFile(path, other) {
+				return cli.Usagef("--alignments %s: it is the same file as %s, whose reads would count twice", path, other)
+			}
 		}
 		samples, err := samplesOf(path, m.genome)
 		if err != nil {
@@ -188,6 +196,13 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 	return err
 }
 
+// sameFile reports whether two paths lead to one file.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
 // run counts and writes.
 func (m *marking) run(ctx context.Context) error {
 	table := carryover.NewTable(m.controls, m.samples)
@@ -199,6 +214,9 @@ func (m *marking) run(ctx context.Context) error {
 				continue
 			}
 			if err := eachRecord(path, nil, func(r *vcf.Record) error {
+				if err := m.check(r); err != nil {
+					return fmt.Errorf("%s: %w", path, err)
+				}
 				for _, alt := range r.Alt {
 					if e, ok := m.edit(r, alt); ok {
 						table.Add(r.Chrom, e)
@@ -223,13 +241,30 @@ func (m *marking) run(ctx context.Context) error {
 	return nil
 }
 
+// check returns an error if a record is of another reference: nothing of it could be counted, and its alleles would look like those that no carry-over explains.
+func (m *marking) check(r *vcf.Record) error {
+	contig := m.genome.Contig(r.Chrom)
+	switch {
+	case contig == nil:
+		return fmt.Errorf("%s:%d: the reference has no such contig: give the one that the calls were made with", r.Chrom, r.Pos)
+	case r.Pos == 0 || r.Pos == len(contig.Seq)+1: // telomeres
+		return nil
+	case r.Pos < 0 || r.Pos-1+len(r.Ref) > len(contig.Seq):
+		return fmt.Errorf("%s:%d: %s goes beyond the contig, which has %d bases in the reference: give the one that the calls were made with", r.Chrom, r.Pos, r.Ref, len(contig.Seq))
+	}
+	if ref := strings.ToUpper(r.Ref); isDNA(ref) && ref != string(contig.Seq[r.Pos-1:r.Pos-1+len(ref)]) && isDNA(string(contig.Seq[r.Pos-1:r.Pos-1+len(ref)])) {
+		return fmt.Errorf("%s:%d: REF is %s, and the reference has %s: give the one that the calls were made with", r.Chrom, r.Pos, r.Ref, contig.Seq[r.Pos-1:r.Pos-1+len(ref)])
+	}
+	return nil
+}
+
 // edit is an allele of a record; false if it is none of bases within the reference.
 func (m *marking) edit(r *vcf.Record, alt string) (vrs.Edit, bool) {
-	contig := m.genome.Contig(r.Chrom)
-	if contig == nil || r.Pos < 1 || r.Pos-1+len(r.Ref) > len(contig.Seq) || !isDNA(alt) || !isDNA(r.Ref) {
+	contig, ref, alt := m.genome.Contig(r.Chrom), strings.ToUpper(r.Ref), strings.ToUpper(alt)
+	if contig == nil || r.Pos < 1 || r.Pos-1+len(ref) > len(contig.Seq) || !isDNA(alt) || !isDNA(ref) {
 		return vrs.Edit{}, false
 	}
-	return vrs.Edit{Start: r.Pos - 1, Ref: r.Ref, Alt: alt}, true
+	return vrs.Edit{Start: r.Pos - 1, Ref: ref, Alt: alt}, true
 }
 
 func isDNA(bases string) bool { return bases != "" && strings.Trim(bases, "ACGT") == "" }
@@ -265,7 +300,7 @@ func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample,
 	_, err = in.Support(ctx, options, table.Alleles(), func(contig string, first int, counts []variant.Support) {
 		for i, n := range counts {
 			t := &total[contig][first+i]
-			t.Alt, t.Depth = t.Alt+n.Shows, t.Depth+n.Depth
+			t.Alt, t.Depth, t.Left = t.Alt+n.Shows, t.Depth+n.Depth, t.Left+n.Left
 		}
 	})
 	return err
@@ -300,7 +335,9 @@ func (m *marking) write(table *carryover.Table, sample string) (err error) {
 					return nil
 				}
 				j := table.Judge(sample, r.Chrom, e)
-				sum.Add(*j)
+				if j != nil { // nil: the file is another by now
+					sum.Add(*j)
+				}
 				return j
 			})
 		}

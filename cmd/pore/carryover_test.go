@@ -161,6 +161,13 @@ func TestCarryOverRefuses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "{sample}.vcf")
 	calls := filepath.Join(t.TempDir(), "a.vcf")
 	require.NoError(t, os.WriteFile(calls, []byte("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\tnobody\n"), 0o600))
+	of := func(line string) string {
+		path := filepath.Join(t.TempDir(), "a.vcf")
+		require.NoError(t, os.WriteFile(path, []byte("##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ta\n"+line+"\t30\tPASS\t.\tGT\t0/1\n"), 0o600))
+		return path
+	}
+	is, other := string(p.reference[9]), string(p.complement(9))
+	unknown, beyond, wrong := of("chr7\t10\t.\tA\tC"), of("ref\t3000\t.\tAC\tA"), of("ref\t10\t.\t"+other+"\t"+is)
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -175,6 +182,11 @@ func TestCarryOverRefuses(t *testing.T) {
 		{[]string{"carryover", "--alignments", reads, "-o", out, calls}, "--control, --no-template-control or --sample-sheet is required"},
 		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", "x.vcf", calls}, "-o with {sample} in it is required"},
 		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, calls}, calls + ": no read group of the reads names its sample nobody: they name a, water"},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, "-"}, "-: calls are read several times: give a file, not a pipe"},
+		{[]string{"carryover", "--alignments", reads, "--alignments", filepath.Join(filepath.Dir(reads), ".", filepath.Base(reads)), "--control", "water", "-o", out, unknown}, "it is the same file as " + reads + ", whose reads would count twice"},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, unknown}, unknown + ": chr7:10: the reference has no such contig"},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, wrong}, wrong + ": ref:10: REF is " + other + ", and the reference has " + is},
+		{[]string{"carryover", "--alignments", reads, "--control", "water", "-o", out, beyond}, beyond + ": ref:3000: AC goes beyond the contig, which has 3000 bases"},
 	} {
 		args := append(append([]string{}, tt.args...), "--ref", reference)
 		if tt.args[0] == "call" {

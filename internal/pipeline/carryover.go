@@ -142,7 +142,7 @@ func editOf(v *event.Variant) vrs.Edit {
 func readsOf(counts []variant.Support) []carryover.Reads {
 	reads := make([]carryover.Reads, len(counts))
 	for i, c := range counts {
-		reads[i] = carryover.Reads{Alt: c.Shows, Depth: c.Depth}
+		reads[i] = carryover.Reads{Alt: c.Shows, Depth: c.Depth, Left: c.Left}
 	}
 	return reads
 }

@@ -1,6 +1,9 @@
 package carryover
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Kind is what a control was made of.
 type Kind string
@@ -17,7 +20,17 @@ const (
 type Reads struct {
 	Alt   int // that show the allele
 	Depth int // that tell whether they do
+	Left  int // of the sample there that weren't looked at, as there are too many
 }
+
+// looked is the share of the reads that were looked at.
+func (r Reads) looked() float64 {
+	n := float64(max(r.Depth, 1))
+	return n / (n + float64(r.Left))
+}
+
+// all is how many reads show the allele, those that weren't looked at included, if these are as the others.
+func (r Reads) all() int { return int(math.Round(float64(r.Alt) / r.looked())) }
 
 // Control is a control of the run.
 type Control struct {
@@ -68,15 +81,17 @@ const Alpha = 0.01
 const ownShare = 0.2
 
 // Judge says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's other samples, controls aside,
-// show the allele.
+// show the allele, of those that weren't looked at as many as are to be expected.
 //
 // Hopping: each of a run's reads with the allele, own and others, could have got into each control; k of them did. The Clopper–Pearson
 // bound of k among them is the greatest rate h at which a read gets into one wrong barcode, and the sample gets a binomial number of the
-// others' reads at that rate. A control that stays empty so still lets 5.3 reads of others into each sample.
+// others' reads at that rate. A control that stays empty so still lets 5.3 reads of others into each sample. Where only a share of a
+// control's reads was looked at, more of them may have the allele, and h is larger by that share; of the sample, its own share of those is seen.
+// Reads of a control that has the allele itself can get into samples as others' can.
 //
 // Contamination, where a control shows the allele: of a negative control, the bound of the share of its reads that show it holds
-// for the sample's depth; of one without template, the bound of a Poisson number of reads holds as it is, for nothing of its own competed with
-// it.
+// for the sample's depth; of one without template, the bound of a Poisson number of reads holds for those that were looked at, for nothing of
+// its own competed with it.
 //
 // The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is told.
 func Judge(own Reads, others int, controls []Control) Judgement {
@@ -92,6 +107,7 @@ func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
 		case c.Kind == Negative && c.Depth == 0:
 		case c.Kind == Negative && c.Alt > 0 && b.lower(c.Alt, c.Depth) >= ownShare:
 			unusable = OwnAllele
+			others += c.all()
 		default:
 			usable = append(usable, c)
 		}
@@ -108,19 +124,19 @@ func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
 		return j
 	}
 	if others > 0 {
-		hopped, trials := 0, 0
+		hopped, trials, looked := 0, 0, 0.0
 		for _, c := range usable {
-			hopped += c.Alt
-			trials += own.Alt + others + c.Alt
+			could := own.all() + others + c.all()
+			hopped, trials, looked = hopped+c.Alt, trials+could, looked+float64(could)*c.looked()
 		}
-		rate := b.upper(hopped, trials)
+		rate := min(1, b.upper(hopped, trials)*float64(trials)/looked) * own.looked()
 		j.source(Hopping, rate*float64(others), tail(own.Alt, others, rate), own)
 	}
 	for _, c := range usable {
 		switch {
 		case c.Alt == 0:
 		case c.Kind == NoTemplate:
-			most := b.upperPoisson(c.Alt)
+			most := b.upperPoisson(c.Alt) / c.looked() * own.looked()
 			j.source(Contamination, most, tailPoisson(own.Alt, most), own)
 		default:
 			share := b.upper(c.Alt, c.Depth)

@@ -76,8 +76,8 @@ func TestBounds(t *testing.T) {
 
 // TestJudge: who can't be told from carry-over, and by what.
 func TestJudge(t *testing.T) {
-	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{alt, depth}} }
-	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{alt, depth}} }
+	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{Alt: alt, Depth: depth}} }
+	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{Alt: alt, Depth: depth}} }
 	for _, tt := range []struct {
 		name     string
 		own      Reads
@@ -86,22 +86,27 @@ func TestJudge(t *testing.T) {
 		want     bool
 		basis    Basis
 	}{
-		{"its own, and nobody else's", Reads{30, 100}, 0, []Control{water(0, 0)}, false, NoSource},
-		{"a few reads beside a neighbour full of them, the water empty", Reads{3, 400}, 4000, []Control{water(0, 0)}, true, Hopping},
-		{"more than an empty control lets in", Reads{40, 400}, 4000, []Control{water(0, 0)}, false, Hopping},
-		{"the same beside a control that is full of it", Reads{40, 400}, 4000, []Control{water(40, 40)}, true, Contamination},
-		{"two empty controls bound more narrowly", Reads{9, 400}, 4000, []Control{water(0, 0), water(0, 0)}, false, Hopping},
-		{"one doesn't", Reads{9, 400}, 4000, []Control{water(0, 0)}, true, Hopping},
-		{"in the water alone", Reads{8, 500}, 0, []Control{water(4, 4)}, true, Contamination},
-		{"far more than in the water", Reads{400, 500}, 0, []Control{water(4, 4)}, false, Contamination},
-		{"as large a share as in the wild type", Reads{20, 400}, 0, []Control{wild(10, 200)}, true, Contamination},
-		{"a larger one", Reads{80, 400}, 0, []Control{wild(10, 200)}, false, Contamination},
-		{"no read of the wild type", Reads{3, 400}, 4000, []Control{wild(0, 0)}, false, NotCovered},
-		{"the wild type has it", Reads{3, 400}, 4000, []Control{wild(90, 200)}, false, OwnAllele},
-		{"no read of the wild type, but there is water", Reads{3, 400}, 4000, []Control{wild(0, 0), water(0, 0)}, true, Hopping},
-		{"called, but not by its bases", Reads{0, 400}, 4000, []Control{water(1, 1)}, false, NotCounted},
-		{"all have it", Reads{100, 100}, 9400, []Control{water(2, 3)}, false, Contamination},
-		{"a few reads in all, all with a neighbour's allele", Reads{5, 5}, 9400, []Control{water(2, 3)}, true, Contamination},
+		{"its own, and nobody else's", Reads{Alt: 30, Depth: 100}, 0, []Control{water(0, 0)}, false, NoSource},
+		{"a few reads beside a neighbour full of them, the water empty", Reads{Alt: 3, Depth: 400}, 4000, []Control{water(0, 0)}, true, Hopping},
+		{"more than an empty control lets in", Reads{Alt: 40, Depth: 400}, 4000, []Control{water(0, 0)}, false, Hopping},
+		{"the same beside a control that is full of it", Reads{Alt: 40, Depth: 400}, 4000, []Control{water(40, 40)}, true, Contamination},
+		{"two empty controls bound more narrowly", Reads{Alt: 9, Depth: 400}, 4000, []Control{water(0, 0), water(0, 0)}, false, Hopping},
+		{"one doesn't", Reads{Alt: 9, Depth: 400}, 4000, []Control{water(0, 0)}, true, Hopping},
+		{"in the water alone", Reads{Alt: 8, Depth: 500}, 0, []Control{water(4, 4)}, true, Contamination},
+		{"far more than in the water", Reads{Alt: 400, Depth: 500}, 0, []Control{water(4, 4)}, false, Contamination},
+		{"as large a share as in the wild type", Reads{Alt: 20, Depth: 400}, 0, []Control{wild(10, 200)}, true, Contamination},
+		{"a larger one", Reads{Alt: 80, Depth: 400}, 0, []Control{wild(10, 200)}, false, Contamination},
+		{"no read of the wild type", Reads{Alt: 3, Depth: 400}, 4000, []Control{wild(0, 0)}, false, NotCovered},
+		{"the wild type has it", Reads{Alt: 3, Depth: 400}, 4000, []Control{wild(90, 200)}, false, OwnAllele},
+		{"no read of the wild type, but there is water", Reads{Alt: 3, Depth: 400}, 4000, []Control{wild(0, 0), water(0, 0)}, true, Hopping},
+		{"called, but not by its bases", Reads{Alt: 0, Depth: 400}, 4000, []Control{water(1, 1)}, false, NotCounted},
+		{"only the wild type has it, and the water is empty", Reads{Alt: 4, Depth: 400}, 0, []Control{wild(90, 200), water(0, 0)}, true, Hopping},
+		{"more than the wild type gives", Reads{Alt: 30, Depth: 400}, 0, []Control{wild(90, 200), water(0, 0)}, false, Hopping},
+		{"of the wild type few reads were looked at", Reads{Alt: 20, Depth: 100}, 10000, []Control{{"wild", Negative, Reads{Depth: 120, Left: 9880}}}, true, Hopping},
+		{"of the wild type all were", Reads{Alt: 20, Depth: 100}, 10000, []Control{{"wild", Negative, Reads{Depth: 10000}}}, false, Hopping},
+		{"of all few were", Reads{Alt: 20, Depth: 120, Left: 9880}, 10000, []Control{{"wild", Negative, Reads{Depth: 120, Left: 9880}}}, false, Hopping},
+		{"all have it", Reads{Alt: 100, Depth: 100}, 9400, []Control{water(2, 3)}, false, Contamination},
+		{"a few reads in all, all with a neighbour's allele", Reads{Alt: 5, Depth: 5}, 9400, []Control{water(2, 3)}, true, Contamination},
 	} {
 		j := Judge(tt.own, tt.others, tt.controls)
 		require.Equal(t, tt.want, j.Explained, tt.name)
@@ -125,23 +130,28 @@ func TestCarriedOverAllelesAreMarked(t *testing.T) {
 	}
 	const trials = 4000
 	for _, tt := range []struct {
-		name string
-		draw func() (own Reads, others int, controls []Control)
+		name   string
+		enough int // reads of its own beyond those carried over, that aren't explained
+		draw   func() (own Reads, others int, controls []Control)
 	}{
-		{"hopping at 1 in 1,000", func() (Reads, int, []Control) {
+		{"hopping at 1 in 1,000", 200, func() (Reads, int, []Control) {
 			k, x := binomial(2000, 1e-3), binomial(2000, 1e-3)
-			return Reads{x, 300}, 2000, []Control{{"c", NoTemplate, Reads{k, k}}}
+			return Reads{Alt: x, Depth: 300}, 2000, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}}
 		}},
-		{"hopping at 2 %", func() (Reads, int, []Control) {
+		{"hopping at 2 %", 200, func() (Reads, int, []Control) {
 			k, x := binomial(500, 0.02), binomial(500, 0.02)
-			return Reads{x, 300}, 500, []Control{{"c", Negative, Reads{k, 200}}}
+			return Reads{Alt: x, Depth: 300}, 500, []Control{{"c", Negative, Reads{Alt: k, Depth: 200}}}
 		}},
-		{"a share of 3 % of a negative control", func() (Reads, int, []Control) {
-			return Reads{binomial(400, 0.03), 400}, 0, []Control{{"c", Negative, Reads{binomial(100, 0.03), 100}}}
+		{"a share of 3 % of a negative control", 200, func() (Reads, int, []Control) {
+			return Reads{Alt: binomial(400, 0.03), Depth: 400}, 0, []Control{{"c", Negative, Reads{Alt: binomial(100, 0.03), Depth: 100}}}
 		}},
-		{"ten reads in each well", func() (Reads, int, []Control) {
+		{"hopping at 1 in 1,000, of whose reads few are looked at", 2000, func() (Reads, int, []Control) {
+			k, x := binomial(20000, 1e-3*0.02), binomial(20000, 1e-3)
+			return Reads{Alt: x, Depth: 120}, 20000, []Control{{"c", Negative, Reads{Alt: k, Depth: 120, Left: 5880}}}
+		}},
+		{"ten reads in each well", 200, func() (Reads, int, []Control) {
 			k := binomial(1000, 0.01)
-			return Reads{binomial(1000, 0.01), 500}, 0, []Control{{"c", NoTemplate, Reads{k, k}}}
+			return Reads{Alt: binomial(1000, 0.01), Depth: 500}, 0, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}}
 		}},
 	} {
 		escaped, seen := 0, 0
@@ -155,7 +165,7 @@ func TestCarriedOverAllelesAreMarked(t *testing.T) {
 				escaped++
 			}
 			more := own
-			more.Alt, more.Depth = own.Alt+200, own.Depth+200
+			more.Alt, more.Depth = own.Alt+tt.enough, own.Depth+tt.enough
 			require.False(t, Judge(more, others, controls).Explained, "%s: %v", tt.name, more)
 		}
 		require.Greater(t, seen, trials/2, tt.name)
@@ -170,7 +180,7 @@ func TestJudgeIsMonotone(t *testing.T) {
 		own := Reads{Alt: 1 + rnd.IntN(60), Depth: 100 + rnd.IntN(500)}
 		others, k := rnd.IntN(3000), rnd.IntN(20)
 		at := func(own Reads, others, k int) Judgement {
-			return Judge(own, others, []Control{{"c", NoTemplate, Reads{k, k}}})
+			return Judge(own, others, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}})
 		}
 		j := at(own, others, k)
 		require.GreaterOrEqual(t, at(own, others, k+1).Expected, j.Expected)
@@ -194,9 +204,9 @@ func TestTable(t *testing.T) {
 			table.Add("c", []vrs.Edit{snv, gap, spelled}[i])
 		}
 		require.Len(t, table.Alleles()["c"], 2)
-		table.Count("run_barcode01", "c", 0, []Reads{{0, 90}, {90, 90}})
-		table.Count("run_barcode02", "c", 0, []Reads{{0, 90}})
-		table.Count("run_barcode02", "c", 1, []Reads{{2, 90}})
+		table.Count("run_barcode01", "c", 0, []Reads{{Depth: 90}, {Alt: 90, Depth: 90}})
+		table.Count("run_barcode02", "c", 0, []Reads{{Depth: 90}})
+		table.Count("run_barcode02", "c", 1, []Reads{{Alt: 2, Depth: 90}})
 		return table
 	}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
@@ -218,14 +228,18 @@ func TestTable(t *testing.T) {
 func TestMark(t *testing.T) {
 	rec := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C", "<*>", "G"}, Filter: []string{"PASS"}}
 	judgements := map[int]*Judgement{
-		0: {Explained: true, Share: 0.81234, Basis: Hopping, Control: "a,b", Reads: Reads{3, 7}},
-		2: {Basis: NotCovered, Control: "a,b", Reads: Reads{0, 0}},
+		0: {Explained: true, Share: 0.81234, Basis: Hopping, Control: "a,b", Reads: Reads{Alt: 3, Depth: 7}},
+		2: {Basis: NotCovered, Control: "a,b", Reads: Reads{Alt: 0, Depth: 0}},
 	}
 	Mark(rec, func(alt int) *Judgement { return judgements[alt] })
 	require.Equal(t, "c\t4\t.\tA\tC,<*>,G\t0\tCarryOver\tCO_SHARE=0.812,.,.;CO_BASIS=hopping,.,not_covered;CO_CONTROL=a%2Cb,.,a%2Cb;CO_AD=3,.,0;CO_DP=7,.,0\n", string(rec.AppendLine(nil)))
 	plain := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"<*>"}, Filter: []string{"LowQual"}}
 	Mark(plain, func(int) *Judgement { return nil })
 	require.False(t, strings.Contains(string(plain.AppendLine(nil)), "CO_"))
+	again := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"CarryOver"}}
+	again.Info.Set("CO_SHARE", "1.000")
+	Mark(again, func(int) *Judgement { return judgements[2] })
+	require.Equal(t, "c\t4\t.\tA\tC\t0\tPASS\tCO_SHARE=.;CO_BASIS=not_covered;CO_CONTROL=a%2Cb;CO_AD=0;CO_DP=0\n", string(again.AppendLine(nil)), "an earlier mark goes")
 	failed := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"LowQual"}}
 	Mark(failed, func(int) *Judgement { return judgements[0] })
 	require.Equal(t, []string{"LowQual", "CarryOver"}, failed.Filter)
@@ -244,7 +258,7 @@ func BenchmarkJudge(b *testing.B) {
 		table := NewTable(controls, samples)
 		table.Add("c", allele)
 		for i, sample := range samples {
-			table.Count(sample, "c", 0, []Reads{{(i + n) % 60, 200 + i}})
+			table.Count(sample, "c", 0, []Reads{{Alt: (i + n) % 60, Depth: 200 + i}})
 		}
 		for _, sample := range samples[2:] {
 			table.Judge(sample, "c", allele)

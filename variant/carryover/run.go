@@ -136,7 +136,7 @@ func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
 		case is:
 			controls = append(controls, Control{Name: name, Kind: kind, Reads: reads(name)})
 		default:
-			others += reads(name).Alt
+			others += reads(name).all()
 		}
 	}
 	j := judge(reads(sample), others, controls, t.bounds)

@@ -35,7 +35,7 @@ func Declare(h *vcf.Header) {
 var escaped = vcf.NewEscaper("%:;=, ")
 
 // Mark writes judgements into a record: of says that of an ALT, nil for one that wasn't judged. As with other filters, a record has the filter if one of
-// its alleles does.
+// its alleles does. Marks that it has from before go.
 func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 	var fields [5][]string
 	judged, explained := false, false
@@ -62,7 +62,15 @@ func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 	for i, key := range []string{infoShare, infoBasis, infoControl, infoAlt, infoDepth} {
 		rec.Info.Set(key, strings.Join(fields[i], ","))
 	}
-	if explained {
-		rec.Filter = append(slices.DeleteFunc(slices.Clone(rec.Filter), func(f string) bool { return f == "PASS" || f == Filter }), Filter)
+	marked := slices.Contains(rec.Filter, Filter)
+	if !explained && !marked {
+		return
+	}
+	rec.Filter = slices.DeleteFunc(slices.Clone(rec.Filter), func(f string) bool { return f == "PASS" || f == Filter })
+	switch {
+	case explained:
+		rec.Filter = append(rec.Filter, Filter)
+	case len(rec.Filter) == 0:
+		rec.Filter = []string{"PASS"}
 	}
 }
