@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,6 +116,8 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 		err = errors.New("--ref is required: --find-motifs looks for what is around modified bases in the reference genome")
 	case cfg.found != "" && (len(opts.Motifs) > 0 || cfg.combine || cfg.haplotypes):
 		err = errors.New("--find-motifs looks at all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
+	case cfg.found != "" && filepath.Clean(cfg.found) == filepath.Clean(cfg.output):
+		err = fmt.Errorf("--find-motifs and -o are both %s: name a file for each", cfg.found)
 	case cfg.combineStrands && len(opts.Motifs) == 0:
 		err = errors.New("--combine-strands adds the strands of a motif: give --cpg or --motif")
 	case cfg.noFiltering && len(cfg.thresholds) > 0:

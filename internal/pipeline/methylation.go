@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
@@ -119,13 +120,19 @@ func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(c
 	})
 }
 
-// WriteMotifs writes the motifs that a sample's modifications are at, as a table.
+// WriteMotifs writes the motifs that a sample's modifications are at, as a table. The genome must be the one that the
+// counts are of: around positions of another one there are no motifs, or wrong ones.
 func (f *MethylationFold) WriteMotifs(w io.Writer, sample string, g *genome.Genome) error {
 	finder := motif.NewFinder(motif.Config{})
 	err := f.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
-		if c := g.Contig(contig); c != nil {
-			finder.Add(c.Seq, row)
+		c := g.Contig(contig)
+		switch {
+		case c == nil:
+			return fmt.Errorf("modified bases are counted on %s, which isn't in the reference FASTA: give the processors' reference", contig)
+		case row.Pos >= len(c.Seq):
+			return fmt.Errorf("modified bases are counted at %s:%d, and %s has %d bases in the reference FASTA: give the processors' reference", contig, row.Pos+1, contig, len(c.Seq))
 		}
+		finder.Add(c.Seq, row)
 		return nil
 	})
 	if err != nil {
