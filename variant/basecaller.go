@@ -18,18 +18,18 @@ import (
 // Problem: a network was trained on, and its qualities were calibrated for, the reads of some
 // basecalling models; on others it may be confidently wrong, and nothing in a call shows it.
 //
-// Strategy: a region counts its segments by the model that has called their read. The counts say
-// which of the network's suits judges the region, that of most of its segments, and which models
-// among them the network was not made for; each call says so.
+// Strategy: a region counts its segments by the model that has called their read. The counts
+// decide which of the network's suits scores the region: the one that fits most of its segments.
+// They also show which of the models the network was not made for; each call names these.
 //
 // Consequences: counts are sums over the set of segments, so what is final depends on neither
-// order nor partitions. A sample that mixes models is judged region by region.
+// order nor partitions. For a sample that mixes models, the suit is chosen region by region.
 
 // Suit is what a network has for the reads of some basecalling models.
 type Suit struct {
 	Name    string
 	Matches func(model string) bool
-	Network Network     // judges these reads
+	Network Network     // scores alleles of these reads
 	Errors  *ErrorRates // what is expected of them; nil: the usual
 }
 
@@ -42,7 +42,7 @@ type Suited interface {
 }
 
 // mismatchShare is the part of a region's segments that a basecalling model must have called
-// to be told of in its calls: fewer change nothing.
+// to be named in the region's calls: fewer change nothing.
 const mismatchShare = 0.05
 
 // Basecallers are the basecalling models that are known by name, and what a network has for
@@ -70,7 +70,7 @@ func NewBasecallers(network Network, name string) *Basecallers {
 	return b
 }
 
-// Tells says whether the network tells whose reads it was made for.
+// Tells reports whether the network states for which models' reads it was made.
 func (b *Basecallers) Tells() bool { return b != nil && len(b.suits) > 0 }
 
 // Add takes a name, and returns its number in segments. Empty is 0.
@@ -87,7 +87,7 @@ func (b *Basecallers) Add(name string) uint32 {
 	return number
 }
 
-// Has tells whether the name of a number was added.
+// Has reports whether the name of a number was added.
 func (b *Basecallers) Has(number uint32) bool {
 	_, ok := b.of(number)
 	return ok
@@ -125,9 +125,9 @@ func (b *Basecallers) of(number uint32) (basecaller, bool) {
 // Match is how a network and the model that has called a read go together.
 type Match int
 
-// The matches. Without a network that tells, all are Unnamed or Untold.
+// The matches. Without a network that states its models, all are Unnamed or Untold.
 const (
-	Untold     Match = iota // the network doesn't tell whose reads it was made for
+	Untold     Match = iota // the network doesn't state for which models' reads it was made
 	Unnamed                 // nobody has named the read's model
 	Matched                 // the network was made for it
 	Mismatched              // it was not
@@ -250,8 +250,8 @@ type ModelReads struct {
 	Match Match
 }
 
-// Models tells who has called the reads that begin in the region, by name. The counts
-// depend on the set of segments alone.
+// Models lists the basecalling models of the reads that begin in the region, by name.
+// The counts depend on the set of segments alone.
 func (r *Region) Models() []ModelReads {
 	sums := make(map[string]ModelReads)
 	for number, n := range r.models {
@@ -264,14 +264,14 @@ func (r *Region) Models() []ModelReads {
 	return slices.SortedFunc(maps.Values(sums), func(a, b ModelReads) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// fitting is what judges a region, and what its calls say of it.
+// fitting is what scores a region's alleles, and the models that its calls name as not fitting.
 type fitting struct {
 	network  Network
 	errors   *ErrorRates
 	mismatch []string // basecalling models that the network wasn't made for, the most frequent first
 }
 
-// fit says what judges the region as it is.
+// fit chooses the network and the error rates for the region as it is.
 func (r *Region) fit() fitting {
 	f := fitting{network: r.cfg.Network, errors: r.cfg.Errors}
 	b := r.cfg.Basecallers

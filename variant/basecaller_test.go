@@ -15,8 +15,8 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// wardrobe is a network that has suits for models whose names begin with hac and with sup. Those
-// of sup it judges with a network of their own.
+// wardrobe is a network that has suits for models whose names begin with hac and with sup. It
+// scores those of sup with a network of their own.
 type wardrobe struct {
 	*variant.DoseNetwork
 	sup *variant.DoseNetwork

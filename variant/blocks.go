@@ -28,7 +28,7 @@ func (b *Block) NoCall() bool { return b.MinDepth == 0 || b.Likelihoods[0] > 0 }
 // Callability says what the reads allow to be said about a position.
 type Callability uint8
 
-// In the order in which they are looked for.
+// In the order in which they are checked.
 const (
 	Ambiguous         Callability = iota // the reference base is not known
 	NoCoverage                           // no read lies there
@@ -85,9 +85,10 @@ type Survey struct {
 	Callable []CallableSpan
 }
 
-// Survey looks at the positions of within, which are ascending and disjoint, and of
-// the region's core. rows are the REF spans of its variants, ascending, which no
-// block may overlap. Like Finalize it depends on the set of segments only.
+// Survey examines the positions that lie in within, whose spans are ascending and
+// disjoint, and in the region's core. rows are the REF spans of its variants,
+// ascending, which no block may overlap. Like Finalize it depends on the set of
+// segments only.
 //
 // Problem: a place without a call may have thirty reads that show the reference,
 // or none.
@@ -153,9 +154,10 @@ func (r *Region) uncertain() []int32 {
 }
 
 // Reference surveys the whole core, around the variants that were called, for the
-// stream, which tells of it once a region is final. revision grows with what the
-// region knows, and is 1 without a read. There is nothing new, and ok is false, until
-// a segment has come after the last call; the survey's settings must not change.
+// stream, which publishes the survey once a region is final. revision grows with what
+// the region knows, and is 1 without a read. There is nothing new, and ok is false,
+// until a segment has come after the last call; the survey's settings must not
+// change.
 func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok bool) {
 	revision = uint64(r.Segments()) + 1
 	if revision == r.told {
@@ -189,7 +191,7 @@ func (r *Region) Restrict(within []Span) {
 	}
 }
 
-// leaves tells whether a tile is left out.
+// leaves reports whether a tile is left out.
 func (r *Region) leaves(t int) bool { return r.leftOut != nil && r.leftOut[t] }
 
 // surveyor makes a survey.
@@ -333,8 +335,8 @@ func (s *surveyor) likelihoods(pos int, col column) (pl []int, quality int) {
 	for _, share := range shares {
 		sum := 0.0
 		for strand, e := range rates {
-			// A read of the other allele looks like the reference as often as the other
-			// way round.
+			// A read of the other allele shows the reference by error as often as the
+			// other way round.
 			sum += logCounts(float64(share*(1-e))+float64((1-share)*e), col.ref[strand], col.other[strand])
 		}
 		logs = append(logs, sum)
@@ -405,7 +407,7 @@ type noise struct {
 }
 
 // Bounds of a rate at one position: no context is as clean, or as hopeless, as
-// few observations may make it look.
+// few observations may suggest.
 const (
 	minNoise = 0.002
 	maxNoise = 0.35

@@ -166,8 +166,8 @@ func TestGVCFGolden(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(strings.ReplaceAll(string(want), "<*>", "<NON_REF>"), "ALT=<ID=*", "ALT=<ID=NON_REF"), string(goldenRows(t, variant.NonReference)))
 }
 
-// Rows don't overlap, leave no position out but those that no region told of, and
-// have values for the symbolic allele.
+// Rows don't overlap, leave no position out but those that no region reported,
+// and have values for the symbolic allele.
 func TestGVCFByBcftoolsAndPysam(t *testing.T) {
 	tool := bcftools(t)
 	file := filepath.Join("testdata", "calls.g.vcf")

@@ -20,8 +20,8 @@ func sameEvidence(a, b *streampb.Call) bool {
 	return proto.Equal(a, b)
 }
 
-// calls are a judged candidate as calls without revision and status: one, or of a complex
-// allele one for each of its pieces.
+// calls are a scored candidate as calls without revision and status: one call, or for a
+// complex allele one for each of its pieces.
 func (r *Region) calls(c *candidate, model *errorModel, v *verdict) []*streampb.Call {
 	set := v.phase(c)
 	filters := r.filters(c, model, v.qual)

@@ -15,8 +15,8 @@ type candidate struct {
 	// The change without padding: reference bases [from, to) become seq.
 	from, to int
 	seq      string
-	// The bases among which the change can't be told apart from its like, the
-	// repeat that an indel is in; no other call may claim them.
+	// The bases within which the change can't be distinguished from equivalent
+	// ones: the repeat that an indel is in. No other call may claim them.
 	start, end int
 	indel      bool
 	ploidy     Ploidy
@@ -42,12 +42,12 @@ type candidate struct {
 	rival    []support // the same against another haplotype without the allele; nil: there is none
 	paint    *painting // what a network is shown of them; nil: what is aligned
 	alone    bool      // the network is shown none of the others in the cluster
-	haps     hapReads  // where haplotypes are told: of these reads
+	haps     hapReads  // where haplotypes are known: those of these reads
 	side     side      // and where it lies, if one haplotype has it
 	strength float64   // log likelihood that its reads gain, while no other allele competes
 	company  company   // in its cluster
 
-	lengths *opinion // of an allele that is judged by lengths of a homopolymer
+	lengths *opinion // of an allele that is evaluated by lengths of a homopolymer
 
 	logOdds float64 // natural log of its posterior odds by the analytic model
 	depth   int
@@ -111,15 +111,15 @@ const (
 	minSupport = 2
 )
 
-// gather lists the alleles of tile t that are worth judging, by position, those of
-// its margins included: what the columns show often enough (propose), what reads
-// that are realigned make likelier than the reference (likely), with what they say
-// when close alleles compete (compete). The tile's reads are in r.work.scratch
-// afterwards.
+// gather lists the alleles of tile t that are worth evaluating, by position, those
+// of its margins included: what the columns show often enough (propose), what
+// reads that are realigned make likelier than the reference (likely), with what
+// they say when close alleles compete (compete). The tile's reads are in
+// r.work.scratch afterwards.
 //
-// Problem: one true indel makes several alleles look better than the reference:
-// the indel, a shorter one, a substitution beside it; and two true variants
-// close to each other hide one another.
+// Problem: one true indel makes several alleles fit the reads better than the
+// reference: the indel, a shorter one, a substitution beside it; and two true
+// variants close to each other hide one another.
 //
 // Strategy: alleles close to each other form a cluster, of which all combinations
 // are haplotypes. What a read says about an allele is the cost of the best
@@ -174,8 +174,8 @@ func (r *Region) propose(m *matrix, model *errorModel) []candidate {
 	return r.proposeIndels(out, m)
 }
 
-// enough says whether n of depth reads at a position show an allele often enough to
-// look at it.
+// enough reports whether n of depth reads at a position show an allele often enough
+// to evaluate it.
 func (r *Region) enough(pos int, n, depth int32) bool {
 	share := 0.2
 	switch r.ploidy(pos) {

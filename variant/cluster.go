@@ -97,8 +97,8 @@ func (l *lattice) members(alleles []candidate, h int) []candidate {
 	return out
 }
 
-// compared says whether haplotype h tells allele i from its absence: haplotypes
-// with it have counterparts without it.
+// compared reports whether haplotype h distinguishes allele i from its absence:
+// haplotypes with it have counterparts without it.
 func (l *lattice) compared(h, i int) bool {
 	if i < l.strong {
 		return h < l.full
@@ -344,8 +344,9 @@ func (l *lattice) support(m *matrix, row int, alleles []candidate, i int, oppone
 	return s
 }
 
-// closest is the haplotype, of some that tell allele i from its absence (of all, if i is
-// negative), that a read which costs so much under each fits best; the first of equals.
+// closest is the haplotype that fits a read best, given the read's cost under each, the
+// first of equals: of those opponents that distinguish allele i from its absence, or of
+// all if i is negative.
 func (l *lattice) closest(i int, opponents []int, costs []int32) int {
 	best := -1
 	for _, h := range opponents {

@@ -10,30 +10,30 @@ import (
 // Complex alleles: changes that touch, or nearly, on one haplotype, as one allele: several
 // substitutions side by side (MNP), or bases in place of others (delins).
 //
-// Problem: a network has learned what one change looks like, and each of two that touch
-// looks like an error beside the other. Called apart, half of them is a haplotype that no
-// read has. And aligners spread what takes the place of other bases over substitutions and
-// gaps, differently in each read.
+// Problem: a network has learned the pattern of one change, and each of two that touch
+// resembles an error beside the other. Called separately, each alone describes a haplotype
+// that no read has. And aligners spread the bases that replace others over substitutions
+// and gaps, differently in each read.
 //
-// Strategy: where alleles crowd, the consensus of the reads that agree on something else
-// than the reference tells which haplotype they have. Its changes are put to the reads one by
-// one, each with and without what is beside it, so that what only accompanies a true change
-// by mistake is left out (prune); those that remain and lie close together are one allele
-// that competes with its parts. A network is told of one of its changes alone, the one that
-// is most often an error, in a read that has nothing else there (see painting).
+// Strategy: where alleles crowd, the consensus of the reads that agree on something else than
+// the reference gives their haplotype. Its changes are put to the reads one by one, each with
+// and without what is beside it, so that what only accompanies a true change by mistake is
+// left out (prune); those that remain and lie close together are one allele that competes
+// with its parts. A network is shown only one of its changes, the one that is most often an
+// error, in a read that has nothing else there (see painting).
 //
-// Consequences: one allele has one verdict, whatever it is made of, and networks judge it
-// that have never seen its like.
+// Consequences: one allele has one verdict, whatever it is made of, and networks that
+// have never seen a similar allele can score it.
 
 const (
 	// complexReach is how many bases as in the reference may lie between two changes of a
 	// complex allele, those of the repeats that they can slide in left out.
 	complexReach = 12
-	// besideReach is how many columns beside a single allele tell whether there is more than
-	// it.
+	// besideReach is how many columns beside a single allele are checked for further
+	// changes.
 	besideReach = 3
-	// complexOpen is what it costs to open a gap where a haplotype is told apart into changes:
-	// five bases side by side are rather substituted than deleted and inserted.
+	// complexOpen is what it costs to open a gap where a haplotype is split into changes: five
+	// bases side by side are rather substituted than deleted and inserted.
 	complexOpen = 10
 	// maxDoubts is how many changes of a complex allele a network is asked about.
 	maxDoubts = 3
@@ -54,14 +54,14 @@ const (
 )
 
 // linked is the natural logarithm of the odds by which a change of length is likelier beside
-// another change than a network reckons.
+// another change than a network assumes.
 var linked = math.Log(linkedIndel / CalibratedIndels)
 
 // isComplex says whether c is a complex allele.
 func (c *candidate) isComplex() bool { return len(c.parts) > 0 }
 
-// likest is the simple allele that a network is told of in c's place: c itself, or the part
-// that is most doubtful.
+// likest is the simple allele that a network is shown in c's place: c itself, or its most
+// doubtful part.
 func (c *candidate) likest() *candidate {
 	if c.isComplex() {
 		return &c.parts[c.weakest]
@@ -436,7 +436,7 @@ func (r *Region) parts(m *matrix, model *errorModel, lo int, differences []diffe
 		}
 		c.ploidy = r.ploidy(c.pos)
 		if ok && c.byLength(r.contig.Seq) && model.tellsLengths(baseCode[r.contig.Seq[c.start]]) {
-			continue // what is judged by lengths is so whatever is beside it
+			continue // an allele evaluated by lengths is so whatever is beside it
 		}
 		if !ok {
 			return nil // one part is not to stand for all

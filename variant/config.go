@@ -14,22 +14,22 @@ type Config struct {
 	// the stretches where it is another; see PloidyAt.
 	Ploidy   Ploidy
 	Ploidies Ploidies
-	// Network judges the alleles. Without one the analytic model decides, which
+	// Network scores the alleles. Without one the analytic model decides, which
 	// knows haploid samples only.
 	Network Network
 	// Basecallers are the basecalling models that segments name by numbers; nil: calls don't
-	// tell of them. It doesn't count in Fingerprint, as it follows from Network and the reads.
+	// name them. It doesn't count in Fingerprint, as it follows from Network and the reads.
 	Basecallers *Basecallers
 	// Errors are expected of reads before their region's own are counted, unless Basecallers know better; nil: UsualErrors.
 	// It doesn't count in Fingerprint: who sets it is who makes examples.
 	Errors *ErrorRates
 	// MinAlleleFraction is the share of the reads from which on an allele of a
-	// Mixture is looked at. Default 0.05.
+	// Mixture is evaluated. Default 0.05.
 	MinAlleleFraction float64
 	// MinMappingQuality is the least mapping quality of a segment that counts.
 	// Default 5; negative: none.
 	MinMappingQuality int
-	// MaxDepth caps the reads looked at per position. Which ones stay depends on
+	// MaxDepth caps the reads used per position. Which ones stay depends on
 	// their ids only. Default 120.
 	MaxDepth int
 	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
@@ -42,8 +42,8 @@ type Config struct {
 	EmitQual float64
 	// StableDepth, StableQual and StableReads are what a live call needs to be
 	// STABLE: its depth, its QUAL, and for how many reads it has been unchanged and
-	// no look has found a lower QUAL. Defaults 12, 30 (for a haploid sample with a
-	// network 20) and 12.
+	// no evaluation has found a lower QUAL. Defaults 12, 30 (for a haploid sample
+	// with a network 20) and 12.
 	StableDepth int
 	StableQual  float64
 	StableReads int
@@ -63,18 +63,19 @@ type Config struct {
 }
 
 // DefaultMNPDistance and MaxMNPDistance are the default and the largest MNPDistance: changes that
-// are farther apart are not judged together.
+// are farther apart are not evaluated together.
 const (
 	DefaultMNPDistance = 2
 	MaxMNPDistance     = complexReach
 )
 
 // version counts the changes of this package that lead to other calls, or to
-// other revisions of them, from the same reads: state that another one has made
-// must not be gone on with. A test tells when it has to be raised.
+// other revisions of them, from the same reads: the package must not continue
+// from state of another version. A test fails when the version has to be
+// raised.
 const version = 9
 
-// Fingerprint tells thresholds apart that call differently; Sample doesn't count.
+// Fingerprint differs between thresholds that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
 	c = c.withDefaults()
 	network := "none"

@@ -36,8 +36,8 @@ type gap struct {
 // insertion of 15 bases, and aligners break it up, differently in each.
 //
 // Strategy: gaps of a read that lie together are added up. Where enough reads change
-// their length by much in the same direction, the consensus of their bases tells
-// the allele.
+// their length by much in the same direction, the consensus of their bases is the
+// allele.
 //
 // gaps are those of all rows, each row's by position.
 func (r *Region) proposeLong(out []candidate, m *matrix, gaps []gap) []candidate {

@@ -33,7 +33,7 @@ func noisy(rnd *rand.Rand, s []byte, rate float64) []byte {
 }
 
 // Sequences with an error in every eighth base have the true one as their consensus,
-// but for some places where errors can't be told from homopolymers.
+// but for some places where errors can't be distinguished from homopolymers.
 func TestConsensus(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	v := &voter{}

@@ -13,7 +13,7 @@ import (
 // Span is a stretch of a contig, 0-based and half open.
 type Span struct{ Start, End int }
 
-// Targets are what panels look at on a contig.
+// Targets are what panels watch on a contig.
 type Targets struct {
 	Spans []Span
 	Named []Named // each begins in one of the spans
@@ -92,9 +92,9 @@ func (r *Region) Coverage() []*streampb.Coverage {
 	return out
 }
 
-// survey makes what the reads say of the watched stretches of tiles the next revisions,
-// where that is worth one, after it was told what is called there. final asks for a revision
-// even if nothing has passed a power of two.
+// survey makes the next revisions of the watched stretches of tiles from the reads, where a
+// change is worth one. It is given what is called there. final asks for a revision even if
+// nothing has passed a power of two.
 func (r *Region) survey(tiles []judged, final bool) {
 	var model *errorModel
 	m := &r.work.scratch
@@ -186,7 +186,7 @@ func blocks(depth []int32) (lengths, depths []uint32) {
 
 // usable counts, per column, the reads that [Region.test] would put a
 // substitution there to: those that span its window. Columns whose window the
-// matrix doesn't hold, or in which no allele can be told, have none.
+// matrix doesn't hold, or in which no allele can be distinguished, have none.
 func (m *matrix) usable(g *realigner, ref []byte, depth []int32) []int32 {
 	width := m.hi - m.lo
 	depth = append(depth[:0], make([]int32, width+1)...)
@@ -237,7 +237,7 @@ func (m *matrix) usable(g *realigner, ref []byte, depth []int32) []int32 {
 	return depth[:width]
 }
 
-// windowWidth is how many positions a substitution is looked at with.
+// windowWidth is how many positions a substitution is evaluated with.
 const windowWidth = 2*flank + 1
 
 // inserted counts the bases of the row's insertions.

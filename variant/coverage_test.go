@@ -61,7 +61,7 @@ func TestCoverageIsTheCallersDepth(t *testing.T) {
 		for i, c := range calls {
 			lonely := (i == 0 || calls[i-1].GetPos() < c.GetPos()-60) && (i == len(calls)-1 || calls[i+1].GetPos() > c.GetPos()+60)
 			if len(c.GetRef()) != 1 || len(c.GetAlt()) != 1 || !lonely {
-				continue // looked at with more than its own window
+				continue // evaluated with more than its own window
 			}
 			compared++
 			if got := depth[int(c.GetPos())-1]; got != int(c.GetDepth()) {

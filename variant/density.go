@@ -14,8 +14,8 @@ const (
 )
 
 const (
-	// densityTiles is how many tiles on either side of one tell how dense variants
-	// are there.
+	// densityTiles is how many tiles on either side of one the density of variants
+	// is estimated from.
 	densityTiles = 16
 	// densityDoubt is how many bases' worth of variants as often as in nature are
 	// reckoned with besides what is seen.
@@ -35,8 +35,9 @@ type density struct {
 	bases int
 }
 
-// judgeByDensity is judge at the end of a haploid sample, or one with haploid places:
-// how dense variants are around a tile is known when all are looked at.
+// judgeByDensity does what judge does, at the end of a haploid sample or one with
+// haploid places: how dense variants are around a tile is known once all tiles around
+// are evaluated.
 func (r *Region) judgeByDensity(tiles []int, model *errorModel, phased *haplotypes, final bool) ([]judged, error) {
 	var around []int
 	for t := range r.tilesAround(tiles, densityTiles) {
@@ -69,12 +70,11 @@ func (r *Region) judgeByDensity(tiles []int, model *errorModel, phased *haplotyp
 }
 
 // dense is the natural logarithm of the odds by which SNPs and indels of a haploid
-// sample are likelier in a tile than a network reckons, from the other tiles around it.
+// sample are likelier in a tile than a network assumes, from the other tiles around it.
 //
 // Problem: whether an allele that reads are divided about is there depends on how
 // many there are. A phage may differ from its reference in a place or two; of a
-// distant strain one base in fifty does, and then most of what looks like a variant
-// is one.
+// distant strain one base in fifty does, and then most apparent variants are real.
 //
 // Strategy: empirical Bayes. The rate is that of the calls that are certain without
 // it, in tiles around, itself left out: an artefact mustn't vouch for its like beside it.

@@ -34,7 +34,8 @@ func TestDensity(t *testing.T) {
 		ploidy          variant.Ploidy
 		want            [2]float64 // QUAL of a call in the middle, of which the network says 11
 	}{
-		// One in 100 bases is ten times what is usual; at the ends of the contig there are fewer tiles to tell.
+		// One in 100 bases is ten times what is usual; at the ends of the contig there are fewer tiles to
+		// estimate it from.
 		{"dense", 50, length - 50, 100, variant.Haploid, [2]float64{19, 21}},
 		{"usual", 500, length - 50, 1000, variant.Haploid, [2]float64{10, 11.5}},
 		{"rare", length / 2, length/2 + 1, 1000, variant.Haploid, [2]float64{7.5, 7.52}},

@@ -9,11 +9,11 @@ import (
 // cut, and ends trimmed, with a few bases' difference.
 const startWidth = 64
 
-// chooser picks the reads that a tile looks at.
+// chooser picks the reads that a tile uses.
 //
-// Problem: of thousands of reads over a position not all can be looked at. Those of
-// an amplicon begin at the same places, of which one may have most of them, and so
-// may one strand; what is left must still show all that there is.
+// Problem: of thousands of reads over a position not all can be used. Reads of an
+// amplicon begin at the same places; one place may have most of them, and so may
+// one strand. The reads that remain must still show all that there is.
 //
 // Strategy: no column has more than MaxDepth reads. Where there are more, they are
 // taken in rounds: in each round one read, the first in canonical order that is
@@ -49,7 +49,7 @@ type pick struct {
 	first, last int32 // its spans, or none
 }
 
-// span is columns of a read that are looked at.
+// span is columns of a read that are used.
 type span struct {
 	from, to int32
 	next     int32 // of the same read, or none
@@ -57,7 +57,7 @@ type span struct {
 
 const none = -1
 
-// choose looks at the reads over positions [lo, hi).
+// choose picks among the reads over positions [lo, hi).
 func (c *chooser) choose(x *reads, reach, lo, hi, maxDepth int) {
 	c.limit(x.all(), x, reach, lo, hi, maxDepth)
 	for i := range c.picks {
@@ -67,7 +67,7 @@ func (c *chooser) choose(x *reads, reach, lo, hi, maxDepth int) {
 	}
 }
 
-// limit chooses without a look at which segments are of one read.
+// limit chooses without regard to which segments are of one read.
 func (c *chooser) limit(from iter.Seq2[uint32, *read], x *reads, reach, lo, hi, maxDepth int) {
 	c.collect(from, reach, lo, hi)
 	c.spans = c.spans[:0]
@@ -105,8 +105,8 @@ func (c *chooser) collect(reads iter.Seq2[uint32, *read], reach, lo, hi int) {
 	c.depth = c.depth[:hi-lo]
 }
 
-// group tells the groups apart, and the columns between which no read begins or
-// ends.
+// group assigns the reads to groups, and finds the columns between which no
+// read begins or ends.
 func (c *chooser) group(x *reads) {
 	if c.groups == nil {
 		c.groups = make(map[int64]int32)

@@ -52,7 +52,7 @@ func chosen(x *reads, c *chooser, width int) []map[readKey]bool {
 	return out
 }
 
-// rounds is the rule as it is told, column by column.
+// rounds is the rule as it is documented, column by column.
 func rounds(x *reads, col, limit int) map[readKey]bool {
 	groups := make(map[string][]*read)
 	for _, rd := range x.all() {
@@ -178,7 +178,8 @@ func TestLettingGoChangesNothing(t *testing.T) {
 }
 
 // TestAmpliconsAreSharedFairly: where one strand, or one of two overlapping
-// amplicons, has most of the reads, the other has its share of what is looked at.
+// amplicons, has most of the reads, the other has its share of the reads that are
+// used.
 func TestAmpliconsAreSharedFairly(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(10, 10))
 	var places []place

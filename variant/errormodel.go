@@ -241,7 +241,7 @@ func insertedRun(ref []byte, pos int, seq []byte) (int, byte) {
 	return 0, 0
 }
 
-// ErrorRates are how often reads err, before a region's own reads tell.
+// ErrorRates are how often reads err, before a region's own reads show it.
 type ErrorRates struct {
 	Mismatch float64 // per aligned base
 	Gaps     float64 // that begin per column

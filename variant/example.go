@@ -8,11 +8,11 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// An example is what a [Network] is told of one allele, version [ExampleVersion].
-// Planes come first, row-major: plane p has column c at p*ExampleColumns+c, and
-// column exampleAnchor is the position of the allele in VCF: the substituted base,
-// or the base before an indel. Scalars follow. The layout only grows by using
-// scalars that were zero.
+// An example is what a [Network] is given about one allele, version
+// [ExampleVersion]. Planes come first, row-major: plane p has column c at
+// p*ExampleColumns+c, and column exampleAnchor is the position of the allele in
+// VCF: the substituted base, or the base before an indel. Scalars follow. The
+// layout only grows by using scalars that were zero.
 const (
 	ExampleVersion = 1
 	ExampleColumns = 41
@@ -46,23 +46,24 @@ const (
 	Scores = 39
 )
 
-// Network judges alleles.
+// Network scores alleles.
 type Network interface {
 	// Judge appends to dst Scores values for each example; examples has
 	// ExampleSize values for each. The scores of an example depend on that example
 	// alone, bit for bit.
 	Judge(dst, examples []float32) ([]float32, error)
-	// Fingerprint tells networks apart that judge differently.
+	// Fingerprint differs between networks that score differently.
 	Fingerprint() string
 }
 
-// Candidate describes an allele that reads show often enough to be judged.
+// Candidate describes an allele that reads show often enough to be scored.
 type Candidate struct {
 	Contig   string
 	Pos      int // 1-based, left-aligned, VCF spelling
 	Ref, Alt string
 	// Start and End are the 0-based, half-open reference interval over which the
-	// change can't be told apart from its like: the repeat that an indel is in.
+	// change can't be distinguished from equivalent ones: the repeat that an
+	// indel is in.
 	Start, End int
 	// Run is the length of the homopolymer that an indel is in, its like in another
 	// repeat, or that of the longest one beside a substitution. Unit and Copies are
@@ -137,7 +138,7 @@ const (
 const _ = uint(ExamplePlanes - planeDwellOther - 1) // compiles if the planes fit
 
 // The groups of reads: those that prefer the allele, those that don't, by strand,
-// and those that can't tell.
+// and those that are undecided.
 const (
 	groupAlt = iota
 	groupAltReverse
@@ -153,10 +154,10 @@ const maxEdits = 4
 // maxInsertedCount is how many inserted bases of a read count at one place.
 const maxInsertedCount = 16
 
-// The scalars. Natural logarithms x of likelihood ratios are told as asinh(x)/5,
-// counts n as log(1+n)/5. A vector's first place is named and followed by the
-// others. Pairs by strand begin with the forward one. ScalarPloidy, ScalarType
-// and ScalarLength come first.
+// The scalars. Natural logarithms x of likelihood ratios are given as
+// asinh(x)/5, counts n as log(1+n)/5. A vector's first place is named and
+// followed by the others. Pairs by strand begin with the forward one.
+// ScalarPloidy, ScalarType and ScalarLength come first.
 const (
 	scalarRun          = 7  // homopolymer that it is in or, a substitution, beside / 10
 	scalarUnit         = 8  // length of the unit of an indel's repeat / 10
@@ -194,8 +195,9 @@ const (
 	scalarSlack        = 67 // bases over which an indel can slide / maxTract
 	scalarPartial      = 68 // share of the reads at the site that don't span the window
 
-	// What haplotypes of reads tell, without what the reads show at the allele or
-	// beside it: all 0 where none is known, as in a haploid sample. The haplotype whose reads speak more for the allele comes first.
+	// Evidence from the haplotypes of reads, without what the reads show at the allele or beside it: all 0
+	// where none is known, as in a haploid sample. The haplotype whose reads speak more for the allele comes
+	// first.
 	scalarHapKnown   = 69 // share of the reads whose haplotype is known
 	scalarHapSupport = 70 // 2: sum of the log likelihood ratios of their reads
 	scalarHapCounts  = 72 // 2: of their reads

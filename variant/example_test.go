@@ -12,7 +12,7 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// example is a candidate with what a network is told of it.
+// example is a candidate with what a network is given about it.
 type example struct {
 	variant.Candidate
 	values []float32

@@ -24,7 +24,7 @@ func (r *Region) Dropped() int {
 	return n
 }
 
-// LoadAll looks at every tile as Finalize does, and calls nothing.
+// LoadAll loads every tile as Finalize does, and calls nothing.
 func (r *Region) LoadAll() {
 	for t := range r.tiles {
 		r.work.scratch.load(r, t)
@@ -112,5 +112,5 @@ func (r *Region) SetMotifs(list ...*streampb.MotifError) {
 	}
 }
 
-// FindMotifs looks for motifs, and returns how many there are.
+// FindMotifs searches for motifs, and returns how many there are.
 func (r *Region) FindMotifs() int { return len(r.findMotifs().list) }

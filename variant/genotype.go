@@ -121,7 +121,7 @@ func withoutMiddle(l [3]float64) [3]float64 {
 
 // verdicts decides by a network's opinions.
 //
-// Problem: each allele is judged by itself, and alleles that exclude each other may
+// Problem: each allele is scored by itself, and alleles that exclude each other may
 // get more copies together than there are haplotypes.
 //
 // Strategy: of all numbers of copies that fit onto the haplotypes, the likeliest is
@@ -214,7 +214,7 @@ func conflictGroups(cs []candidate, among []bool) [][]int {
 	return groups
 }
 
-// search looks for the likeliest numbers of copies of a group of candidates.
+// search finds the likeliest numbers of copies of a group of candidates.
 type search struct {
 	cs       []candidate
 	opinions []opinion
@@ -355,12 +355,12 @@ func (s *search) verdict(n int) *verdict {
 }
 
 const (
-	// maxBatchTiles and maxBatchExamples bound what a network is told at once.
+	// maxBatchTiles and maxBatchExamples bound what a network is given at once.
 	maxBatchTiles    = 64
 	maxBatchExamples = 1024
 )
 
-// judged is what a tile holds.
+// judged is the calls of a tile.
 type judged struct {
 	tile  int
 	calls []*streampb.Call // without revision and status, by position
@@ -373,8 +373,8 @@ type opined struct {
 	opinions []opinion // of a network; nil without one
 }
 
-// judge looks at tiles, which ascend, and changes nothing but r.work. An error is
-// the network's.
+// judge evaluates tiles, which ascend, and changes nothing but r.work. An error
+// is the network's.
 func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 	if r.callable != nil {
 		return nil, r.callable
@@ -407,8 +407,8 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 	return out, nil
 }
 
-// opine looks at the first of some tiles, as many as a network is asked about at once,
-// and returns what it says and the other tiles.
+// opine evaluates the first of some tiles, as many as a network is asked about at
+// once, and returns its opinions and the other tiles.
 func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final bool) (seen []opined, rest []int, err error) {
 	r.work.examples = r.work.examples[:0]
 	for len(tiles) > 0 && len(seen) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
@@ -439,8 +439,8 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 	return seen, tiles, nil
 }
 
-// decide tells what a tile holds, in haploid places with odds of SNPs and of indels
-// that are so much higher than the network reckons.
+// decide calls what a tile holds. In haploid places the odds of SNPs and of indels
+// are higher by odds than the network assumes.
 func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 	var vs []*verdict
 	if r.cfg.Network == nil {
@@ -461,9 +461,10 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 	return o.judged
 }
 
-// informed is a network's opinion of c with what the network isn't told: in haploid places, by
-// how much higher the odds of SNPs and of indels are than it reckons; how much likelier a change of
-// length is beside another change; and that an allele which nearly all of many reads carry is there.
+// informed is a network's opinion of c, corrected for what the network isn't given: in haploid
+// places, by how much higher the odds of SNPs and of indels are than it assumes; how much likelier a
+// change of length is beside another change; and that an allele which nearly all of many reads carry
+// is there.
 func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]float64) opinion {
 	if c.ploidy == Haploid {
 		o = o.shifted(odds[kindOf(c)])
@@ -481,8 +482,8 @@ func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]fl
 }
 
 // look gathers the candidates of a tile's core, and those that they exclude, and
-// appends their examples, if there is a network, to r.work.examples. On which
-// haplotype they lie is told at the end only: before, phase sets would come and go.
+// appends their examples, if there is a network, to r.work.examples. The haplotype
+// on which they lie is set at the end only: before, phase sets would come and go.
 func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
 	all := r.gather(t, model, phased)
 	var kept []candidate

@@ -5,7 +5,7 @@ import (
 	"github.com/porestream/porestream/variant/phase"
 )
 
-// SegmentKey tells the segments of a region apart.
+// SegmentKey identifies a segment within a region.
 type SegmentKey struct{ key readKey }
 
 // KeyOf is a segment's key.
@@ -21,10 +21,10 @@ type HaplotypeTag struct {
 	Weight  int64
 }
 
-// HaplotypeTags tells the haplotypes of the region's reads, of those of which it is
-// known, from what they show at the heterozygous sites that tie reads together: the
-// same that calls are phased by. Of several phase sets that one counts of which a read
-// shows most.
+// HaplotypeTags returns the haplotypes of the region's reads, as far as they are
+// known, from what the reads show at the heterozygous sites that tie them together:
+// the sites that calls are phased by. Of several phase sets, the one of which a read
+// shows most counts.
 func (r *Region) HaplotypeTags() map[SegmentKey]HaplotypeTag {
 	h := r.phaseReads(r.errorModel(), r.allTiles())
 	if h == nil {

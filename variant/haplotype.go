@@ -13,7 +13,7 @@ import (
 //
 // Strategy: substitutions that are heterozygous beyond doubt, by the aligned bases
 // alone, tie the reads together (package phase). No network is needed for that, so
-// what it is told of an allele, and which of its calls lie together, can both
+// both the haplotypes that a network is given and the phasing of its calls can
 // rest on it.
 //
 // Consequences: what lies far from any clear heterozygous substitution has no
@@ -59,8 +59,8 @@ const (
 	hetStrandReads = 4
 )
 
-// phasedTiles is how many tiles on either side of one are looked at to tell the
-// haplotypes of its reads while the run goes on: the length of a read, about.
+// phasedTiles is how many tiles on either side of one are read to find the
+// haplotypes of its reads while the run goes on: about the length of a read.
 const phasedTiles = 8
 
 // allTiles are the region's.
@@ -89,8 +89,8 @@ func (r *Region) tilesAround(tiles []int, n int) iter.Seq[int] {
 	}
 }
 
-// phaseReads tells the haplotypes of the reads over some tiles, which ascend, from
-// what they show there; nil where the sample has no two.
+// phaseReads finds the haplotypes of the reads over some tiles, which ascend, from
+// what they show there; nil if the sample doesn't have two.
 func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes {
 	if !r.has(Diploid) {
 		return nil
@@ -234,7 +234,7 @@ func (r *Region) hetSites(t int, m *matrix, model *errorModel) []hetSite {
 
 // hapReads is what is known of the haplotypes of a candidate's reads.
 type hapReads struct {
-	set   int32 // the phase set that tells most: the position of its first site; noSet: none
+	set   int32 // the phase set with the most evidence: the position of its first site; noSet: none
 	reads []hapRead
 }
 
@@ -305,8 +305,8 @@ func (v *verdict) phase(c *candidate) (set int64) {
 	return int64(s.set) + 1
 }
 
-// around tells the haplotypes of reads at reference positions [lo, hi) from what
-// they show elsewhere, within the phase set that tells most.
+// around finds the haplotypes of reads at reference positions [lo, hi) from what
+// they show elsewhere, within the phase set with the most evidence.
 func (h *haplotypes) around(lo, hi int, segments []uint32) (set int32, reads []hapRead) {
 	set, reads = noSet, make([]hapRead, len(segments))
 	each := func(visit func(read int, m mark)) {

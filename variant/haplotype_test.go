@@ -124,7 +124,7 @@ func TestHG002Haplotypes(t *testing.T) {
 	require.GreaterOrEqual(t, shared, len(h.sites)-1)
 	require.Zero(t, differ)
 
-	// Which reads are of one haplotype, both tell alike.
+	// Both agree on which reads are of one haplotype.
 	tags, err := os.ReadFile(filepath.Join("testdata", "hg002-whatshap-reads.tsv"))
 	require.NoError(t, err)
 	of := make(map[string]int)
@@ -274,8 +274,8 @@ func TestCallsArePhased(t *testing.T) {
 	}
 }
 
-// witness is a network that notes how much of the examples' reads' haplotypes it was
-// told, and holds nothing likely.
+// witness is a network that records how many of the haplotypes of the examples'
+// reads it was given, and holds nothing likely.
 type witness struct{ known []float32 }
 
 func (w *witness) Judge(dst, examples []float32) ([]float32, error) {
@@ -290,8 +290,8 @@ func (w *witness) Judge(dst, examples []float32) ([]float32, error) {
 
 func (*witness) Fingerprint() string { return "witness" }
 
-// TestHaplotypesAreToldLive: what a network is told of haplotypes while the run goes on
-// is nearly what it is told at the end, though only the tiles around are looked at.
+// TestHaplotypesAreToldLive: the haplotypes that a network is given while the run goes
+// on are nearly those at the end, though only the tiles around are read.
 func TestHaplotypesAreToldLive(t *testing.T) {
 	contig, segments := hg002(t)
 	var w witness

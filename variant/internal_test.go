@@ -101,8 +101,8 @@ func slowCost(g *realigner, h, strand int) int32 {
 	return g.haps[h].base[strand] + best(len(g.query), len(hap))
 }
 
-// A gap that reads have in a homopolymer is told apart from a change beside it, and whatever
-// spelling is chosen, it is the same haplotype.
+// A gap that reads have in a homopolymer is distinguished from a change beside it, and
+// whatever spelling is chosen, it is the same haplotype.
 func TestAGapBesideAChangeIsAHomopolymers(t *testing.T) {
 	for _, tt := range []struct{ name, ref, hap, want string }{
 		{"two bases, and a C less behind them", "TGACGTTTCTACCCCCCGTGAGGT", "TGACGTTTCTGTCCCCGTGAGGT", "10A>G 11C>T 12C>"},
@@ -274,8 +274,8 @@ func TestOneStrandSaysLittle(t *testing.T) {
 	}
 }
 
-// Counts of a segment don't depend on the strand it is told on: what the pore saw
-// is counted.
+// Counts of a segment don't depend on the strand that it is reported on: what the
+// pore saw is counted.
 func TestErrorCountsSeeTheReadsStrand(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	ref := randomSeq(rnd, 200, "ACGT")

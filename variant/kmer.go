@@ -52,7 +52,7 @@ func (k kmer) middle() byte { return byte(k >> (2 * kmerReach) & 3) }
 const contextWeight = 50
 
 // confusion is how often reads show base b where the pore saw k, leaving out n
-// of total observations: those of the site that is being judged.
+// of total observations: those of the site that is being evaluated.
 func (m *errorModel) confusion(k kmer, b byte, n, total int) float64 {
 	prior := m.mismatch * m.swap[k.middle()][b]
 	seen, all := 0, 0

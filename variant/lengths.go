@@ -16,23 +16,23 @@ import (
 // that went through the pore, and on what is around; what is around moves the shares of
 // a strand's reads together. Reads whose haplotype is known show that haplotype's length.
 //
-// Strategy: how often reads show which length is measured on the region's own
-// homopolymers, without the one that is judged; rare lengths lean on the next shorter
-// ones. The likelihood of a strand's lengths is Dirichlet-multinomial about these
-// shares. All pairs of lengths that reads show are compared, with a prior that grows
-// with the length.
+// Strategy: how often reads show each length is measured on the region's own
+// homopolymers, without the one that is evaluated; rare lengths lean on the next
+// shorter ones. The likelihood of a strand's lengths is Dirichlet-multinomial about
+// these shares. All pairs of lengths that reads show are compared, with a prior that
+// grows with the length.
 //
 // Consequences: what is said of an allele takes the place of a network's opinion; which
 // genotype is called, and whether it passes, is decided as elsewhere. Lengths that both
 // strands' reads agree on by their surroundings alone convince only so far.
 
 const (
-	// minLongRun is the shortest homopolymer that is judged by lengths.
+	// minLongRun is the shortest homopolymer that is evaluated by lengths.
 	minLongRun = 9
 	// Lengths from minCountedRun on are counted; those from maxCountedRun on together.
 	minCountedRun = 4
 	maxCountedRun = 24
-	// maxLengthChange bounds how many bases more or fewer are told apart.
+	// maxLengthChange bounds how many bases more or fewer are distinguished.
 	maxLengthChange = 6
 	lengthChanges   = 2*maxLengthChange + 1
 )
@@ -167,7 +167,7 @@ func (c *lengthCounts) add(gaps []lengthGap, pos, n int, reverse bool, ref []byt
 	return gaps
 }
 
-// longRun is a homopolymer of the reference whose length is judged.
+// longRun is a homopolymer of the reference whose length is evaluated.
 type longRun struct {
 	start, end int
 	shown      [2][3][lengthChanges]uint32 // reads by strand, haplotype (0: not known) and change
@@ -182,9 +182,9 @@ const (
 	// is taken to be of.
 	wrongHaplotype = 0.02
 	// minRightShare is the least share of reads that show homopolymers of minLongRun bases
-	// right, on either strand, for lengths to be judged. With fewer (R9.4: 0.3 to 0.5, where
-	// R10.4.1 has 0.8 and more) what is taken for a change of length is more often
-	// an error beside the homopolymer.
+	// right, on either strand, for lengths to be evaluated. With fewer (R9.4: 0.3 to 0.5,
+	// where R10.4.1 has 0.8 and more) what is taken for a change of length is more often an
+	// error beside the homopolymer.
 	minRightShare = 0.6
 	// minLengthShare is the least probability of an allele that is put to the reads.
 	minLengthShare = 0.02
@@ -347,7 +347,7 @@ func lengthPrior(change float64, a, b int) float64 {
 }
 
 // lengthsWithout is what is expected of a length and base without the reads of the
-// homopolymer that is judged.
+// homopolymer that is evaluated.
 func (m *errorModel) lengthsWithout(length int, b byte, shown *[3][lengthChanges]uint32) lengthShares {
 	row := countedRow(length)
 	rest := m.counts.lengths[row][b]
@@ -495,8 +495,8 @@ func (m *errorModel) tellsLengths(b byte) bool {
 	return min(of[strandBase(b, false)][maxLengthChange], of[strandBase(b, true)][maxLengthChange]) >= minRightShare
 }
 
-// byLength says whether c changes a long homopolymer of a diploid place and is judged by
-// lengths.
+// byLength reports whether c changes a long homopolymer of a diploid place and is
+// evaluated by lengths.
 func (c *candidate) byLength(ref []byte) bool {
 	if !c.indel || c.ploidy != Diploid || c.run < minLongRun || c.run != c.end-c.start {
 		return false

@@ -202,8 +202,8 @@ func TestLengthsWithoutAChange(t *testing.T) {
 	require.Empty(t, s.indels(calls))
 }
 
-// TestLengthsAreCountedAsTheyAreSeen: what is counted when a read is applied is what its
-// row shows when lengths are judged.
+// TestLengthsAreCountedAsTheyAreSeen: the length counted when a read is applied is the
+// one that its row shows when lengths are evaluated.
 func TestLengthsAreCountedAsTheyAreSeen(t *testing.T) {
 	contig, segments := hg002(t)
 	s, _ := manyRuns(t, 4, 0.5)

@@ -187,7 +187,7 @@ func TestEvaluateIsDeterministic(t *testing.T) {
 
 // script is a network that holds an allele likely, or not, by turns.
 type script struct {
-	qual []float64 // by look
+	qual []float64 // by evaluation
 	look int
 }
 
@@ -206,13 +206,13 @@ func (s *script) Judge(dst, examples []float32) ([]float32, error) {
 
 func (s *script) Fingerprint() string { return "script" }
 
-// What is STABLE has been beyond doubt for some reads, and is taken back when two looks
-// at it, one after the other, disown it.
+// What is STABLE has been beyond doubt for some reads, and is taken back when two
+// evaluations, one after the other, disown it.
 func TestStable(t *testing.T) {
 	const shown, stable, gone = "PROVISIONAL", "STABLE", "RETRACTED"
 	for _, tc := range []struct {
 		name string
-		qual []float64 // by look, at depths 9, 12, 15, 18, 22, 27 and 33
+		qual []float64 // by evaluation, at depths 9, 12, 15, 18, 22, 27 and 33
 		want []string  // "" where nothing is said
 	}{
 		{"sure at once", []float64{40, 40, 40, 40}, []string{shown, "", stable, ""}},

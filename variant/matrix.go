@@ -61,13 +61,13 @@ type insertion struct {
 	query int // index of its first base's quality; see segment.bin
 }
 
-// columns is the reference interval that tile t looks at.
+// columns is the reference interval that tile t uses.
 func (r *Region) columns(t int) (lo, hi int) {
 	return max(0, r.start-align.RegionHalo, r.tileStart(t)-tileMargin),
 		min(len(r.contig.Seq), r.end+align.RegionHalo, r.tileEnd(t)+tileMargin)
 }
 
-// load fills the matrix with the reads that tile t of r looks at; see chooser.
+// load fills the matrix with the reads that tile t of r uses; see chooser.
 func (m *matrix) load(r *Region, t int) {
 	m.lo, m.hi = r.columns(t)
 	c := &r.work.chooser

@@ -32,8 +32,8 @@ import (
 //
 // Consequences: what is marked is a function of the region's reads. A motif with fewer than four
 // or five places in a region, of more than six bases or with a gap in the middle isn't found; nor
-// is one where reads of one strand alone lie. Gaps aren't looked at. Regions are searched only
-// if there is an allele that one strand could have made up.
+// is one where reads of one strand alone lie. Gaps aren't counted. Regions are searched only if
+// there is an allele that one strand could have made up.
 
 // filterMotif is the filter of such alleles.
 const filterMotif = "MotifArtifact"
@@ -47,7 +47,7 @@ const (
 	pileReads = 2
 	pileShare = 0.12
 	pileOther = 0.25
-	// pileDepth is how many reads of either strand a place needs to be looked at.
+	// pileDepth is how many reads of either strand a place needs to be counted.
 	pileDepth = 3
 
 	// motifPiles and motifShare are how many of a motif's places, and which share of them, are piled
@@ -65,9 +65,9 @@ const (
 	// leastMotifOdds is how much likelier an artefact is than a variant, where one is marked.
 	leastMotifOdds = 10
 	// motifQual is the QUAL from which on a call speaks against an artefact: each dB more as much as
-	// motifQualWeight dB of odds. Who judged it has seen more than counts of reads: qualities, and on
-	// which haplotype they are. Of 540 artefacts in reads with three such motifs, called as a mixture,
-	// 8 have 20 and more and none 25.
+	// motifQualWeight dB of odds. The QUAL rests on more than counts of reads: on qualities, and on
+	// the reads' haplotypes. Of 540 artefacts in reads with three such motifs, called as a mixture, 8
+	// have 20 and more and none 25.
 	motifQual, motifQualWeight = 15, 2
 	// leastOtherError is the least rate of errors that is reckoned with.
 	leastOtherError = 0.003
@@ -97,7 +97,8 @@ type motifSearch struct {
 	piles  []pile
 	found  [mostMotif + 1][]uint32 // piles by length and motifKey.index
 
-	// Of the stretch that is looked at, by column: the reads of either strand, and those that show another base.
+	// Of the stretch that is being counted, by column: the reads of either strand, and those that show another
+	// base.
 	depth    [2][]int32
 	wrong    [][2][4]int32
 	unpacker unpacker
@@ -511,7 +512,7 @@ type motifState struct {
 // asked whether they reach there.
 const motifTiles = 16
 
-// findMotifs looks through the whole region, and changes nothing but r.work.
+// findMotifs searches the whole region, and changes nothing but r.work.
 func (r *Region) findMotifs() motifState {
 	s := &r.work.motifs
 	s.begin()
@@ -573,8 +574,8 @@ func (s *motifSearch) count(r *Region, lo, hi int) bool {
 	return true
 }
 
-// guard marks the calls that are artefacts of motifs. The motifs are looked for anew if that is
-// asked for, or the reads have doubled since, and a call needs it.
+// guard marks the calls that are artefacts of motifs. The motifs are searched for anew if that
+// is asked for, or the reads have doubled since, and a call needs it.
 func (r *Region) guard(tiles []judged, anew bool) {
 	if anew {
 		r.motifs = motifState{}

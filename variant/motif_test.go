@@ -97,8 +97,8 @@ func TestNoMotifWithoutOne(t *testing.T) {
 	}
 }
 
-// What is marked at the end is a function of the set of reads: any order, whatever was said while they came,
-// whether only a part is looked at, and whether the state was put away and restored meanwhile.
+// What is marked at the end is a function of the set of reads: any order, whatever was published while they
+// came, whether only a part is evaluated, and whether the state was put away and restored meanwhile.
 func TestMotifsDependOnTheSetOfReads(t *testing.T) {
 	s, _ := misreadMotifs(t, 33, 12_000)
 	cfg := variant.Config{Sample: "s", Ploidy: variant.Mixture, Network: shippedNetwork(t)}
@@ -165,7 +165,8 @@ func TestMotifArtefactsAreTakenBack(t *testing.T) {
 	assert.LessOrEqual(t, shown, len(real)/20)
 }
 
-// BenchmarkMotifs is what the guard costs a region of a megabase at 30x that has reason to look for motifs.
+// BenchmarkMotifs is what the guard costs a region of a megabase at 30x that has reason to search for
+// motifs.
 func BenchmarkMotifs(b *testing.B) {
 	s := newSample(b, 36, 1_000_000)
 	s.mismatch, s.gap = 0.008, 0.006

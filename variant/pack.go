@@ -23,12 +23,12 @@ import (
 // homopolymer run, or the k-mer, saves 3 to 7 % of the bits of a distance, which
 // isn't worth walking along every column.
 //
-// Strategy: a change is the number of matching columns before it, as a Rice code
-// whose parameter fits the read, and a prefix code of what it is: which base (a
-// transition is the likeliest; an inserted base mostly repeats the one behind it)
-// and the bin of its quality. Every checkpointEvery changes a checkpoint tells bit and
-// position, so that a tile's part is found without reading all. Qualities of
-// matching bases are gone: of these the read keeps its class (see quality.go).
+// Strategy: a change is the number of matching columns before it, as a Rice code whose
+// parameter fits the read, and a prefix code of what it is: which base (a transition
+// is the likeliest; an inserted base mostly repeats the one behind it) and the bin of
+// its quality. Every checkpointEvery changes a checkpoint records bit and position, so
+// that a tile's part is found without reading all. Qualities of matching bases are
+// gone: of these the read keeps its class (see quality.go).
 //
 // Consequences: a change takes about 12 bits in reads with 2 % of them, and the
 // bits of a read mean something only beside the reference. The code is fixed: a
@@ -78,7 +78,7 @@ var qualityCodes = [...]qualityCode{
 // qualityCode is a complete prefix code, read from the lowest bit on.
 type qualityCode struct {
 	codes [firstClass]bitCode
-	// decode tells, by the next maxQualityBits, the bin and how many bits it takes.
+	// decode holds, by the next maxQualityBits, the bin and how many bits its code takes.
 	decode [1 << maxQualityBits]struct{ bin, n uint8 }
 }
 
@@ -486,7 +486,7 @@ func (u *unpacker) length() int {
 	v >>= 2
 	more := uint(bits.TrailingZeros64(^v)) // bits behind the first one
 	if more > maxLengthBits {
-		more = maxLengthBits // damaged; check tells
+		more = maxLengthBits // damaged; check reports it
 	}
 	u.at += 2 + 2*int(more) + 1
 	return int(1<<more|v>>(more+1)&(1<<more-1)) + 2
@@ -501,7 +501,7 @@ func (u *unpacker) insertion(n int) {
 	ref := baseCode[u.ref[u.pos]] & 3
 	for range n {
 		if u.at > 8*len(u.b) {
-			return // damaged; check tells
+			return // damaged; check reports it
 		}
 		v := window(u.b, u.at)
 		b := ref

@@ -22,12 +22,12 @@ import (
 // Problem: every read changes depths and qualities a little, and consumers act
 // on every revision.
 //
-// Strategy: a live revision is made when an allele appears, becomes stable,
-// changes its genotype or its filters, doubles its depth, or goes. An allele is shown
-// live from MinQual, and at least what its ploidy asks for (liveBar), with no filter
-// except LowDepth, and taken back when its QUAL has fallen to half of that or a filter
-// speaks against it, so that an allele at the threshold doesn't flicker. It is stable
-// once no look at it has been doubtful for some reads, and then it takes two looks
+// Strategy: a live revision is made when an allele appears, becomes stable, changes
+// its genotype or its filters, doubles its depth, or goes. An allele is shown live
+// from MinQual, and at least what its ploidy asks for (liveBar), with no filter except
+// LowDepth, and taken back when its QUAL has fallen to half of that or a filter speaks
+// against it, so that an allele at the threshold doesn't flicker. It is stable once no
+// evaluation of it has been doubtful for some reads. Then it takes two evaluations
 // that disown it, one after the other, to take it back.
 //
 // Consequences: the number of revisions of an allele grows with the logarithm
@@ -37,9 +37,9 @@ type publisher struct {
 	sample string
 	reads  *reads // has the names of runs
 
-	// What was said about the alleles of a tile, by position: packed, because a
-	// human genome has five million, and of the tile that was looked at last in
-	// the open as well.
+	// What was published about the alleles of a tile, by position: packed,
+	// because a human genome has five million. The tile that was evaluated last
+	// is held unpacked as well.
 	tiles   []string
 	current int // noTile: none
 	page    []*published
@@ -56,7 +56,7 @@ type published struct {
 }
 
 // disowned stands for the depth since which a stable allele is as it is, when the
-// last look at it didn't find it.
+// last evaluation didn't find it.
 const disowned = 0
 
 type alleleKey struct {
@@ -66,7 +66,7 @@ type alleleKey struct {
 
 func keyOfCall(c *streampb.Call) alleleKey { return alleleKey{c.GetPos(), c.GetRef(), c.GetAlt()} }
 
-// look brings what was said about a tile into p.page.
+// look brings what was published about a tile into p.page.
 func (p *publisher) look(tile int) {
 	if tile == p.current {
 		return
@@ -180,12 +180,12 @@ func (p *publisher) retract(tile int, a *published, reason string) *streampb.Cal
 	return p.revise(tile, proto.CloneOf(a.call), streampb.CallStatus_RETRACTED, reason)
 }
 
-// Evaluate looks again at the places that have enough new reads, and returns the
+// Evaluate evaluates the places that have enough new reads, and returns the
 // revisions that follow, ordered by position, retractions first. Called after
 // every Apply, it makes the revisions a function of the sequence of segments.
 //
 // A place has enough new reads when there are three, and a fifth of those that
-// were there when it was last looked at.
+// were there when it was last evaluated.
 //
 // An error is the network's. The region is then as it was before, so that
 // Evaluate can be called again.
@@ -291,8 +291,8 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 	return out
 }
 
-// sameGenotype says whether two revisions agree on the genotype. On which haplotype
-// its alleles lie counts only where both tell.
+// sameGenotype reports whether two revisions agree on the genotype. The haplotype
+// of its alleles counts only where both state it.
 func sameGenotype(a, b *streampb.Call) bool {
 	x, y := a.GetGenotype(), b.GetGenotype()
 	if a.GetPhaseSet() != b.GetPhaseSet() {
@@ -354,8 +354,8 @@ func (r *Region) liveBar(c *streampb.Call) bar {
 	return b
 }
 
-// liveMinGenotypeQual is the least quality of another genotype that is told while
-// the run goes on, so that a doubtful one doesn't flicker.
+// liveMinGenotypeQual is the least quality of another genotype that is published
+// while the run goes on, so that a doubtful one doesn't flicker.
 const liveMinGenotypeQual = 8
 
 // onlyLowDepth says whether nothing but LowDepth, and what else is allowed,
@@ -369,7 +369,7 @@ func onlyLowDepth(c *streampb.Call, allowed ...string) bool {
 	return true
 }
 
-// beyondDoubt says whether a look at c leaves nothing but depth to ask for.
+// beyondDoubt reports whether an evaluation that found c leaves nothing but depth to ask for.
 //
 // A place where basecallers go astray says so by reads that show neither the reference
 // nor the allele. In a haploid sample these take nothing away from an allele that most

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Base qualities are looked at as one of few bins. What a bin means is measured
-// from the reads themselves (see errorCounts), so the bounds need only separate
-// what basecallers separate.
+// Base qualities are used as one of few bins. What a bin means is measured from
+// the reads themselves (see errorCounts), so the bounds need only separate what
+// basecallers separate.
 //
 // Of a base that differs from the reference the bin of its own quality is kept.
 // Of a base that matches nothing is kept, unless its read is a poor one and the base

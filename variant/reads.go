@@ -16,8 +16,8 @@ import (
 // a deep region has not too many.
 const batchBytes = 128 << 10
 
-// firstCull is how many reads a region has when it first looks for those that the
-// cap on depth leaves out of every column.
+// firstCull is how many reads a region has when it first searches for those that
+// the cap on depth leaves out of every column.
 const firstCull = 4096
 
 // readKey identifies a segment within its region, and orders segments: the
@@ -28,9 +28,9 @@ type readKey [16]byte
 
 // keyOf is a segment's identity. A read part has one primary alignment, so its
 // place doesn't count: a part that was called twice, and came out a little
-// differently, is still applied once. Supplementary alignments are told apart
-// by their place, and what was published of a read before its end by how often that
-// was done.
+// differently, is still applied once. Supplementary alignments are distinguished by
+// their place, and parts of a read published before its end by how many had been
+// published.
 func keyOf(s *streampb.Segment) (key readKey) {
 	b := make([]byte, 0, 128)
 	b = append(append(b, s.GetRun()...), 0)

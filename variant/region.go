@@ -28,11 +28,11 @@ type Region struct {
 	reads   reads
 	errors  errorCounts
 	models  modelCounts
-	fitted  fitting // of the judgement under way
+	fitted  fitting // of the evaluation under way
 	tiles   []tile
 	touched []int // tiles with new reads since the last Evaluate, in no order
 	final   bool
-	told    uint64 // revision of what Reference has told; 0: nothing
+	told    uint64 // revision of what Reference has returned; 0: nothing
 	version uint64 // counts the changes of what AppendState writes
 
 	motifs     motifState
@@ -202,7 +202,7 @@ func (t *tile) count(partial bool, n int32) {
 	t.evaluated = min(t.evaluated, t.reads+t.partial)
 }
 
-// tilesOver yields the tiles that look at positions in [start, end).
+// tilesOver yields the tiles that use positions in [start, end).
 func (r *Region) tilesOver(start, end int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := max(0, (start-r.start-tileMargin)/tileWidth)

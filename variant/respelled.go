@@ -13,7 +13,7 @@ const maxSideBySide = 5
 // homopolymer and others if these others are simpler; ref, as codes, begins at lo.
 //
 // Problem: reads are often wrong together about the length of a homopolymer. Where they are so
-// beside a true change, an alignment spreads the gap over the two: ACC>GT in ACCCCC looks like three
+// beside a true change, an alignment spreads the gap over the two: ACC>GT in ACCCCC appears as three
 // certain changes, although it is AC>GT and one C less.
 //
 // Assumptions: bases that are replaced are so by as many far more often than by any other

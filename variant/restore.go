@@ -248,7 +248,7 @@ func (r *Region) checkReads(own *readsOf) error {
 	return nil
 }
 
-// Complete tells whether all parts have come.
+// Complete reports whether all parts have come.
 func (x *Restorer) Complete() bool { return len(x.reads) == x.batches }
 
 // Region is the region, once all of its parts have come.

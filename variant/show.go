@@ -42,7 +42,7 @@ type Pileup struct {
 	Start     int    // 0-based position of Reference's first base
 	Reference string // upper case
 	Rows      []PileupRow
-	LeftOut   int // reads that there was no room for
+	LeftOut   int // reads beyond the limit of rows
 }
 
 // PileupRow is one read within a [Pileup].
@@ -67,9 +67,9 @@ type PileupInsertion struct {
 const maxInsertion = 30
 
 // Pileup shows the reads over a position of the core and flank positions on both
-// sides, rows of them at most: those that are looked at when the position is called.
-// A pileup does not reach beyond what is looked at with the position, 128 positions
-// at least.
+// sides, rows of them at most: those that are used when the position is called. A
+// pileup does not reach beyond the positions that are evaluated together with it,
+// 128 at least.
 func (r *Region) Pileup(pos, flank, rows int) Pileup {
 	own := r.work
 	r.work = new(Workspace) // that of the caller is none of ours

@@ -73,7 +73,7 @@ func TestDepthAndPileupShowTheReads(t *testing.T) {
 	}
 }
 
-// TestSupportTellsWhatIsLeftOut: where there are more reads than are looked at, the region says how many aren't, also once it has let go of them.
+// TestSupportTellsWhatIsLeftOut: where there are more reads than are used, the region reports how many aren't, also once it has let go of them.
 func TestSupportTellsWhatIsLeftOut(t *testing.T) {
 	s, _ := planted(t, 3)
 	segments := s.segments(t, 40, 2500, 0, 6000)

@@ -16,14 +16,14 @@ import (
 // make.
 type Named struct {
 	Name string
-	// Pos is the 0-based position of its first base, which decides which tile tells of it.
+	// Pos is the 0-based position of its first base, which decides which tile reports it.
 	Pos int
 	// Alleles are what leads to it, each by itself; reads that show one of them are counted.
 	Alleles []vrs.Edit
 }
 
-// count is reads by strand that show something, and of both strands those that tell
-// whether they show it.
+// count is the reads by strand that show something, and the reads of both strands
+// that could show it.
 type count struct {
 	shows [2]int
 	depth int
@@ -33,13 +33,13 @@ const (
 	// maxRivals bounds the other gaps, and the other bases, at a place that named alleles are
 	// compared with.
 	maxRivals = 4
-	// leastOdds are the log odds from which on an allele that no panel names is told of.
+	// leastOdds are the log odds from which on an allele that no panel names is reported.
 	leastOdds = -4.6
 )
 
-// carriers tells how many reads show what is named in a watched stretch of a tile, which is in
-// r.work.scratch, and which other alleles enough of them show that are no part of a call
-// that stands.
+// carriers counts the reads that show what is named in a watched stretch of a tile, whose
+// reads are in r.work.scratch. It also returns the other alleles that enough of them show and
+// that are no part of a call that stands.
 //
 // Problem: an allele that nearly all reads carry can be missing among the calls, for the
 // caller has filtered it, explained it by something beside it, or never proposed it.
@@ -53,7 +53,7 @@ const (
 // Consequences: counts are a function of the set of reads, and at the end of the calls
 // that follow from them.
 //
-// proposed is what the columns show often enough for the caller to look at it.
+// proposed is what the columns show often enough for the caller to evaluate it.
 func (r *Region) carriers(m *matrix, model *errorModel, w *watched, proposed []candidate, standing []vrs.Edit) []*streampb.Shown {
 	var out []*streampb.Shown
 	for i := range w.named {
@@ -161,7 +161,7 @@ func (r *Region) countNamed(m *matrix, model *errorModel, n *Named) (c count) {
 		without = append(without, []candidate{o})
 	}
 	gaps := r.rivals(m, lo, hi, alleles, c.shows[0]+c.shows[1])
-	shows := func(h []candidate) bool { // what is looked for, spelled otherwise
+	shows := func(h []candidate) bool { // the allele that is searched for, spelled otherwise
 		seq := spell(ref, from, to, h)
 		return slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, seq) })
 	}
@@ -395,7 +395,7 @@ type disagreement struct {
 // Problem: in noisy reads some wrong base or length is shown by a third of the reads in one
 // place in a hundred, mostly on one strand or in a homopolymer.
 //
-// Strategy: each allele that the caller would look at is put to the reads alone, without
+// Strategy: each allele that the caller would evaluate is put to the reads alone, without
 // whatever is beside it. Of a haploid sample it is left out if by the model of systematic
 // errors the odds are more than a hundred to one against it; of others if it isn't likelier
 // than nothing in any share of the molecules.
@@ -423,7 +423,7 @@ func (r *Region) disagreeing(m *matrix, model *errorModel, span Span, proposed [
 }
 
 // unexplained is how many reads show an allele beyond the calls that stand; false if too few
-// for the caller to look at it.
+// for the caller to evaluate it.
 func (r *Region) unexplained(m *matrix, model *errorModel, a *disagreement, standing []vrs.Edit) (count, bool) {
 	ref := r.contig.Seq
 	lo, hi := a.start, a.end

@@ -169,8 +169,8 @@ func diluted(t testing.TB, s *sample, n, length int) []*streampb.Segment {
 	return segments
 }
 
-// TestUncalledAllelesAreTold: what most reads show and nobody has called is told of, and no longer once a call stands that
-// explains it.
+// TestUncalledAllelesAreTold: an allele that most reads show and nobody has called is reported, and no longer
+// once a call stands that explains it.
 func TestUncalledAllelesAreTold(t *testing.T) {
 	s, _, _ := events(t, 60)
 	targets := variant.Targets{Spans: []variant.Span{{Start: 900, End: 6900}}}
@@ -202,8 +202,8 @@ func TestUncalledAllelesAreTold(t *testing.T) {
 	require.Empty(t, calls)
 }
 
-// TestHalfOfAnEventDoesNotExplainTheOther: where a caller that is told to believe in deletions alone calls one, the base that
-// is changed beside it is told of.
+// TestHalfOfAnEventDoesNotExplainTheOther: where a caller that is made to believe in deletions alone calls
+// one, the base that is changed beside it is reported.
 func TestHalfOfAnEventDoesNotExplainTheOther(t *testing.T) {
 	s := newSample(t, 61, 4000)
 	copy(s.contig.Seq[2000:], "GATCCAGTTCAGACT")
@@ -247,8 +247,9 @@ func (*partial) Judge(dst, examples []float32) ([]float32, error) {
 
 func (*partial) Fingerprint() string { return "partial" }
 
-// TestShownIsAFunctionOfTheSet: the bytes of the last coverage do not depend on the order of reads, on how often one comes,
-// or on when the region was looked at, let go of reads, or was restored; calls that stand included.
+// TestShownIsAFunctionOfTheSet: the bytes of the last coverage do not depend on the order of reads, on how
+// often one comes, or on when the region was evaluated, let go of reads, or was restored; calls that stand
+// included.
 func TestShownIsAFunctionOfTheSet(t *testing.T) {
 	s, there, like := events(t, 62)
 	without := *s

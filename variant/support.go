@@ -5,9 +5,10 @@ import "github.com/porestream/porestream/vrs"
 // Support is the reads of a sample at an allele's place.
 type Support struct {
 	Shows int // that show the allele by their bases, whether it is called or not
-	Depth int // that tell whether they do
-	// Left is how many reads over the place at most weren't looked at, since there are more than [Config.MaxDepth]. Where reads had to be let go of,
-	// it counts those that reach into the tile, as no place is known of them.
+	Depth int // reads that could show it
+	// Left is how many reads over the place at most weren't used, since there are more than
+	// [Config.MaxDepth]. Where reads had to be let go of, it counts those that reach into the tile, as their
+	// places are no longer known.
 	Left int
 }
 

@@ -16,7 +16,8 @@ import (
 // Header is the VCF header for calls of one sample on contigs, in their order. It
 // holds nothing that changes between runs: no date, no command line, no path.
 func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
-	// Who writes what others have called, from a topic, doesn't know what has judged.
+	// A program that writes calls of others, from a topic, doesn't know whether a network scored
+	// them.
 	lowQual := fmt.Sprintf("QUAL below %d, judged by a network below %d in haploid samples and else %d", analyticMinQual, haploidMinQual, networkMinQual)
 	if cfg.MinQual != 0 {
 		lowQual = fmt.Sprintf("QUAL below %g", cfg.MinQual)
