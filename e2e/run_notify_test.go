@@ -15,7 +15,7 @@ import (
 )
 
 // TestRunNotifies: a run tells a webhook of its alerts, one that fails at first and once doesn't answer in time, and ends when the receiver has all of them: each alert of the
-// results, and none under two ids. A receiver that is never there is named in one line, and the results are there.
+// results, and none under two ids. A receiver that is never there, or that refuses, is named in one line, and the results are there.
 func TestRunNotifies(t *testing.T) {
 	t.Parallel()
 	dir, reads := plateOf(t)
@@ -81,6 +81,12 @@ func TestRunNotifies(t *testing.T) {
 	require.NotZero(t, res.code)
 	require.Contains(t, res.stderr, "pore run: within 1s of the run's end not all alerts were sent to lab: ")
 	require.FileExists(t, filepath.Join(at("untold"), "summary.json"))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
+	defer refusing.Close()
+	res = run(refusing.URL, "refused")
+	require.NotZero(t, res.code)
+	require.Regexp(t, `pore run: given up were [0-9]+ alerts for lab: `, res.stderr)
+	require.FileExists(t, filepath.Join(at("refused"), "summary.json"))
 	res = pore(t, "run", "--ref", at("ref.fa"), "--notify", at("told.yaml"), "--out", at("none"), at("reads.fastq"))
 	require.NotZero(t, res.code)
 	require.Contains(t, res.stderr, "--notify tells of the alerts of panels: give --panel")

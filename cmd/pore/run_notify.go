@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +31,13 @@ type runNotifier struct {
 	done    chan error // of the service; nil: it was not started
 
 	mu      sync.Mutex
+	givenUp map[string]int             // alerts, by destination
 	dealt   map[string]map[int32]int64 // by destination and partition: the last record that it has, or that was given up
 	changed chan struct{}              // closed and replaced when dealt grows
 }
+
+// errStopped is the error of a service that ends by itself.
+var errStopped = errors.New("sending has stopped")
 
 // newRunNotifier reads the file of destinations.
 func newRunNotifier(path string, wait time.Duration) (*runNotifier, error) {
@@ -40,7 +45,7 @@ func newRunNotifier(path string, wait time.Duration) (*runNotifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &runNotifier{config: config, wait: wait, dealt: make(map[string]map[int32]int64), changed: make(chan struct{})}, nil
+	return &runNotifier{config: config, wait: wait, givenUp: make(map[string]int), dealt: make(map[string]map[int32]int64), changed: make(chan struct{})}, nil
 }
 
 // start begins to send the alerts of a deployment, whose topics are there.
@@ -63,16 +68,36 @@ func (n *runNotifier) start(ctx context.Context, cfg kafka.Config, deployment ac
 	}()
 }
 
-// note takes in that a destination has a record.
-func (n *runNotifier) note(destination string, rec stream.Record) {
+// note takes in that a destination has a record, or that it was given up for it.
+func (n *runNotifier) note(destination string, rec stream.Record, givenUp bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dealt[destination] == nil {
 		n.dealt[destination] = make(map[int32]int64)
 	}
+	if at, again := n.dealt[destination][rec.Partition]; again && rec.Offset <= at {
+		return // a record that came before
+	}
 	n.dealt[destination][rec.Partition] = rec.Offset
+	if givenUp {
+		n.givenUp[destination]++
+	}
 	close(n.changed)
 	n.changed = make(chan struct{})
+}
+
+// refused is the error of the destinations for which alerts were given up; nil: there is none.
+func (n *runNotifier) refused() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(n.givenUp)) {
+		list = append(list, fmt.Sprintf("%d alerts for %s", n.givenUp[name], name))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return fmt.Errorf("given up were %s: the log says why, and alerts.json has what they came to", strings.Join(list, ", "))
 }
 
 // finish waits until each destination has all alerts up to the last record of each partition, and ends.
@@ -90,16 +115,16 @@ func (n *runNotifier) settle(ctx context.Context, last map[int32]int64) error {
 		behind, changed := n.behind(last)
 		if len(behind) == 0 {
 			n.stop()
-			return ended(<-n.done)
+			return errors.Join(ended(<-n.done), n.refused())
 		}
 		select {
 		case <-changed:
 		case err := <-n.done:
-			return fmt.Errorf("alerts were not sent to %s: %w", strings.Join(behind, ", "), errors.Join(err, ctx.Err()))
+			return fmt.Errorf("alerts were not sent to %s: %w", strings.Join(behind, ", "), cmp.Or(errors.Join(err, ctx.Err()), errStopped))
 		case <-timeout.C:
 			n.stop()
 			late := fmt.Errorf("within %v of the run's end not all alerts were sent to %s: the log says why, and alerts.json has them; --notify-wait waits longer", n.wait, strings.Join(behind, ", "))
-			return errors.Join(late, ended(<-n.done))
+			return errors.Join(late, ended(<-n.done), n.refused())
 		}
 	}
 }

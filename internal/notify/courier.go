@@ -33,7 +33,7 @@ type courier struct {
 	deadLetters     string
 	metrics         *destinationMetrics
 	log             *slog.Logger
-	dealt           func(destination string, rec stream.Record) // nil: nobody asks
+	dealt           func(destination string, rec stream.Record, givenUp bool) // nil: nobody asks
 }
 
 // newCourier makes the courier of a destination.
@@ -138,7 +138,7 @@ func (h handler) Handle(ctx context.Context, rec stream.Record, emit stream.Emit
 		return err
 	}
 	if h.dealt != nil {
-		h.dealt(h.name, rec)
+		h.dealt(h.name, rec, len(outs) > 0)
 	}
 	return nil
 }

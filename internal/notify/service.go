@@ -24,8 +24,8 @@ type Service struct {
 	Logger     *slog.Logger
 	// Group bounds the membership in the groups; the zero value is right but for tests.
 	Group kafka.GroupConfig
-	// Dealt, if set, is told of each record that a destination has, wants none of, or that was given up for it; from several goroutines.
-	Dealt func(destination string, rec stream.Record)
+	// Dealt, if set, is called for each record that a destination has, wants none of, or that was given up for it; from several goroutines.
+	Dealt func(destination string, rec stream.Record, givenUp bool)
 }
 
 // Run notifies all destinations until ctx ends, then lets requests that are under way end, and commits.
