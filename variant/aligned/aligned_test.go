@@ -179,7 +179,7 @@ func save(t testing.TB, text string, index ...string) string {
 	return path
 }
 
-// told is everything that a call says, as text.
+// told is everything that a call reports, as text.
 func told(t testing.TB, a *aligned.Alignments, opts aligned.Options) ([]string, aligned.Counts, error) {
 	t.Helper()
 	var out []string
@@ -229,8 +229,8 @@ func border(t testing.TB) (l *laboratory, reads []alignment, want []string) {
 	return l, append(append(reads, low...), again...), want
 }
 
-// What is called, and what is told of places without a call, depends on neither the
-// format, the order, the number of threads nor an index.
+// What is called, and what is reported of places without a call, depends on neither
+// the format, the order, the number of threads nor an index.
 func TestSameFromEverywhere(t *testing.T) {
 	l, reads, want := border(t)
 	survey := variant.SurveyConfig{Blocks: true, Callable: true}

@@ -296,8 +296,8 @@ type caller struct {
 	states map[int]*variant.Region // of the regions that may still get segments, by number in the plan
 	next   int                     // first region of the plan that is not handed over
 
-	todo    chan *job // to whoever is free
-	order   chan *job // to who writes
+	todo    chan *job // to the next free worker
+	order   chan *job // to the writer
 	emitted int
 }
 
@@ -453,8 +453,8 @@ func (c *caller) take(rec *sam.Record) error {
 	return nil
 }
 
-// model is the number of the basecalling model of a record's read; 0 if nothing tells it. An
-// error is that of a model that is refused.
+// model is the number of the basecalling model of a record's read; 0 if nothing names it. An
+// error means that the model is refused.
 func (c *caller) model(rec *sam.Record) (uint32, error) {
 	name := c.modelName(rec)
 	number, met := c.numbers[name]
@@ -473,7 +473,7 @@ func (c *caller) model(rec *sam.Record) (uint32, error) {
 	return number, nil
 }
 
-// modelName is the basecalling model of a record's read; empty if nothing tells it.
+// modelName is the basecalling model of a record's read; empty if nothing names it.
 func (c *caller) modelName(rec *sam.Record) string {
 	name := group(rec)
 	model, known := c.groupModels[name]

@@ -34,9 +34,9 @@ func (forHac) Suits() []variant.Suit {
 	return []variant.Suit{{Name: "hac", Matches: func(m string) bool { return strings.Contains(m, "hac") }, Network: forHac{}}}
 }
 
-// TestModelsOfAlignments: the basecalling model of an alignment is told by its read group, by the name of
-// one that the header doesn't have, by its own tag DS, or by who calls; calls and counts follow from the
-// set of alignments, sorted or not, on any number of threads.
+// TestModelsOfAlignments: the basecalling model of an alignment is named by its read group, by the name
+// of one that the header doesn't have, by its own tag DS, or by the caller; calls and counts follow
+// from the set of alignments, sorted or not, on any number of threads.
 func TestModelsOfAlignments(t *testing.T) {
 	l, reads, _ := border(t)
 	const run = "f08e85a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1"

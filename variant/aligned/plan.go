@@ -19,7 +19,7 @@ type plan struct {
 	contigs map[*genome.Contig][]int
 }
 
-// regionKey tells regions apart.
+// regionKey identifies a region.
 type regionKey struct {
 	contig *genome.Contig
 	index  int
@@ -65,7 +65,7 @@ func newPlan(contigs []*genome.Contig, targets Targets) *plan {
 // regionsOf are the numbers of a contig's regions.
 func (p *plan) regionsOf(c *genome.Contig) []int { return p.contigs[c] }
 
-// touches tells whether an alignment over [start, end) of a contig may reach a region.
+// touches reports whether an alignment over [start, end) of a contig may reach a region.
 func (p *plan) touches(c *genome.Contig, start, end int) bool {
 	first, last := start/align.RegionWidth, max(start, end-1)/align.RegionWidth
 	for i := first; i <= last; i++ {
@@ -76,7 +76,7 @@ func (p *plan) touches(c *genome.Contig, start, end int) bool {
 	return false
 }
 
-// holds tells whether a call at the 1-based position pos is asked for.
+// holds reports whether a call at the 1-based position pos is asked for.
 func (p *place) holds(pos int64) bool {
 	return p.all || slices.ContainsFunc(p.within, func(s variant.Span) bool { return int(pos) > s.Start && int(pos) <= s.End })
 }

@@ -21,7 +21,7 @@ func TestPrimers(t *testing.T) {
 	const scheme = "c1\t500\t525\tt_1_LEFT\t1\t+\nc1\t1000\t1025\tt_1_RIGHT\t1\t-\nc1\t900\t925\tt_2_LEFT\t2\t+\nc1\t1400\t1425\tt_2_RIGHT\t2\t-\n"
 	p, err := primer.Read(strings.NewReader(scheme), "p.bed", func(string) (int, bool) { return 3_000, true })
 	require.NoError(t, err)
-	under := l.plant("c1", 915, false) // t_2_LEFT; the caller looks at positions that a read covers by ten bases on either side
+	under := l.plant("c1", 915, false) // t_2_LEFT; the caller uses positions that a read covers by ten bases on either side
 	outer := l.plant("c1", 515, false) // t_1_LEFT, which no other amplicon covers
 	inner := l.plant("c1", 700, false)
 	// What a primer has made is the reference's: of each amplicon's reads the primers are taken from a laboratory

@@ -69,7 +69,7 @@ func Open(path string, g *genome.Genome) (*Alignments, error) {
 	return a, nil
 }
 
-// look finds out what only a file can tell: its size, its end and its index.
+// look finds out what only a file has: its size, its end and its index.
 func (a *Alignments) look(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -232,7 +232,7 @@ func (a *Alignments) parse(rec *sam.Record, contig *genome.Contig) (*align.Read,
 	return read, alignment, nil
 }
 
-// Sorted tells whether the header says that the file is sorted by coordinate.
+// Sorted reports whether the header says that the file is sorted by coordinate.
 func (a *Alignments) Sorted() bool { return a.header.SortOrder == sam.Coordinate }
 
 // Progress is how many bytes have been read, and how many there are; 0: not known.

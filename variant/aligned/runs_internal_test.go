@@ -10,7 +10,7 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// A read of a file is of the run that it is of on the stream, whichever way the file tells.
+// A read of a file has the same run as on the stream, whichever way the file names it.
 func TestReadsAreOfTheirRuns(t *testing.T) {
 	const (
 		uuid     = "73f379bd-ad92-8556-ba34-c43b4a3d8b19"

@@ -34,12 +34,12 @@ type TagCounts struct {
 // them.
 var haplotypeTags = []sam.Tag{sam.NewTag("HP"), sam.NewTag("PS"), sam.NewTag("PC")}
 
-// WriteBAM writes the alignments of a file, which has not been read yet, as BAM with
-// tags: HP is the haplotype, 1 or 2, PS the phase set, and PC the Phred-scaled probability
-// that it is the other haplotype. Tags of that name that were there before are gone.
-// With a sample only reads of its read groups are looked at; others keep their tags.
-// Nothing else of a record is changed. program tells in the header what was done: name,
-// version and command line.
+// WriteBAM writes the alignments of a file, which has not been read yet, as BAM with tags:
+// HP is the haplotype, 1 or 2, PS the phase set, and PC the Phred-scaled probability that
+// it is the other haplotype. Tags of that name that were there before are gone. With a
+// sample only reads of its read groups are tagged; others keep their tags. Nothing else of
+// a record is changed. program states in the header what was done: name, version and
+// command line.
 func (t HaplotypeTags) WriteBAM(ctx context.Context, a *Alignments, out io.Writer, sample string, threads int, program [3]string) (TagCounts, error) {
 	var n TagCounts
 	w, err := hts.NewWriter(out, hts.BAM, a.records.Lines().WithProgram(program[0], program), a.header.Refs(), threads)
@@ -106,7 +106,7 @@ func (t HaplotypeTags) of(a *Alignments, rec *sam.Record) (best variant.Haplotyp
 	return best, err
 }
 
-// touches tells whether a region over [start, end) of a contig has tags.
+// touches reports whether a region over [start, end) of a contig has tags.
 func (t HaplotypeTags) touches(key regionKey, start, end int) bool {
 	for key.index = start / align.RegionWidth; key.index <= max(start, end-1)/align.RegionWidth; key.index++ {
 		if t[key] != nil {

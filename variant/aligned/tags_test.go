@@ -26,9 +26,9 @@ func (noVariants) Judge(dst, examples []float32) ([]float32, error) {
 
 func (noVariants) Fingerprint() string { return "none" }
 
-// TestHaplotypeTags: reads of two haplotypes that differ at some sites are told apart,
-// all of each have one tag, over the border of regions too; reads of a contig without such
-// a site have none; and tags of another program are gone.
+// TestHaplotypeTags: reads of two haplotypes that differ at some sites are distinguished;
+// all reads of one have one tag, over the border of regions too; reads of a contig without
+// such a site have none; and tags of another program are gone.
 func TestHaplotypeTags(t *testing.T) {
 	l := newLaboratory(t, 9, 1_006_000, 3_000)
 	var reads []alignment

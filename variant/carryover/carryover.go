@@ -19,17 +19,17 @@ const (
 // Reads are the reads of a sample at an allele's place.
 type Reads struct {
 	Alt   int // that show the allele
-	Depth int // that tell whether they do
-	Left  int // of the sample there that weren't looked at, as there are too many
+	Depth int // that could show it
+	Left  int // of the sample there that weren't counted, as there are too many
 }
 
-// looked is the share of the reads that were looked at.
+// looked is the share of the reads that were counted.
 func (r Reads) looked() float64 {
 	n := float64(max(r.Depth, 1))
 	return n / (n + float64(r.Left))
 }
 
-// all is how many reads show the allele, those that weren't looked at included, if these are as the others.
+// all is how many reads show the allele, those that weren't counted included, if these are as the others.
 func (r Reads) all() int { return int(math.Round(float64(r.Alt) / r.looked())) }
 
 // Control is a control of the run.
@@ -60,7 +60,7 @@ const (
 
 // Judgement is what carry-over explains of an allele in a sample.
 type Judgement struct {
-	// Explained says that the reads can't be told from carry-over.
+	// Explained says that the reads can't be distinguished from carry-over.
 	Explained bool
 	// Share is the share of the sample's reads with the allele that carry-over gives at most.
 	Share float64
@@ -80,20 +80,23 @@ const Alpha = 0.01
 // up so much of a sample that has nucleic acid of its own.
 const ownShare = 0.2
 
-// Judge says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's other samples, controls aside,
-// show the allele, of those that weren't looked at as many as are to be expected.
+// Judge says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's
+// other samples, controls aside, show the allele, of those that weren't counted as many as are to be
+// expected.
 //
-// Hopping: each of a run's reads with the allele, own and others, could have got into each control; k of them did. The Clopper–Pearson
-// bound of k among them is the greatest rate h at which a read gets into one wrong barcode, and the sample gets a binomial number of the
-// others' reads at that rate. A control that stays empty so still lets 5.3 reads of others into each sample. Where only a share of a
-// control's reads was looked at, more of them may have the allele, and h is larger by that share; of the sample, its own share of those is seen.
-// Reads of a control that has the allele itself can get into samples as others' can.
+// Hopping: each of a run's reads with the allele, own and others, could have got into each control; k of them
+// did. The Clopper–Pearson bound of k among them is the greatest rate h at which a read gets into one wrong
+// barcode, and the sample gets a binomial number of the others' reads at that rate. A control that stays
+// empty so still lets 5.3 reads of others into each sample. Where only a share of a control's reads was
+// counted, more of them may have the allele, and h is larger by that share; of the sample, its own share of
+// those is seen. Reads of a control that has the allele itself can get into samples as others' can.
 //
-// Contamination, where a control shows the allele: of a negative control, the bound of the share of its reads that show it holds
-// for the sample's depth; of one without template, the bound of a Poisson number of reads holds for those that were looked at, for nothing of
-// its own competed with it.
+// Contamination, where a control shows the allele: of a negative control, the bound of the share of its reads
+// that show it holds for the sample's depth; of one without template, the bound of a Poisson number of reads
+// holds for those that were counted, for nothing of its own competed with it.
 //
-// The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is told.
+// The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is
+// returned.
 func Judge(own Reads, others int, controls []Control) Judgement {
 	return judge(own, others, controls, newBounds())
 }

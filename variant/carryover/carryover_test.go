@@ -74,7 +74,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestJudge: who can't be told from carry-over, and by what.
+// TestJudge: which reads can't be distinguished from carry-over, and by what.
 func TestJudge(t *testing.T) {
 	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{Alt: alt, Depth: depth}} }
 	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{Alt: alt, Depth: depth}} }
@@ -192,7 +192,7 @@ func TestJudgeIsMonotone(t *testing.T) {
 	}
 }
 
-// TestTable: an allele is judged by all samples' reads at it, however it is spelled, in any order of what is taken in.
+// TestTable: an allele is assessed by all samples' reads at it, however it is spelled, in any order of input.
 func TestTable(t *testing.T) {
 	snv, spelled, gap := vrs.Edit{Start: 10, Ref: "A", Alt: "G"}, vrs.Edit{Start: 9, Ref: "CA", Alt: "CG"}, vrs.Edit{Start: 3, Ref: "AC", Alt: "A"}
 	controls, err := Controls{"barcode03": NoTemplate}.Among([]string{"run_barcode01", "run_barcode02", "run_barcode03"}, "the run")
@@ -245,7 +245,7 @@ func TestMark(t *testing.T) {
 	require.Equal(t, []string{"LowQual", "CarryOver"}, failed.Filter)
 }
 
-// BenchmarkJudge judges an allele in each sample of a plate of 96, of which two are controls.
+// BenchmarkJudge assesses an allele in each sample of a plate of 96, two of which are controls.
 func BenchmarkJudge(b *testing.B) {
 	controls := Controls{"water": NoTemplate, "wild": Negative}
 	samples := []string{"water", "wild"}

@@ -61,7 +61,7 @@ func NewTable(controls Controls, samples []string) *Table {
 	return &Table{controls: controls, samples: slices.Sorted(slices.Values(samples)), alleles: make(map[string][]vrs.Edit), counts: make(map[string]map[string][]Reads), bounds: newBounds()}
 }
 
-// Judges says whether a sample's alleles are judged: it is one of the run and no control.
+// Judges reports whether a sample's alleles are assessed: it is one of the run and no control.
 func (t *Table) Judges(sample string) bool {
 	_, is := t.controls[sample]
 	return !is && slices.Contains(t.samples, sample)
@@ -146,7 +146,7 @@ func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
 // Summary is what carry-over came to in a sample's calls.
 type Summary struct {
 	Judged    int `json:"judged"`    // alleles that were called
-	Marked    int `json:"marked"`    // that can't be told from carry-over
+	Marked    int `json:"marked"`    // that can't be distinguished from carry-over
 	Unbounded int `json:"unbounded"` // at which no control bounds anything
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// Filter is the filter of alleles that can't be told from carry-over.
+// Filter is the filter of alleles that can't be distinguished from carry-over.
 const Filter = "CarryOver"
 
 // The fields of INFO, one value for each ALT.
@@ -21,7 +21,7 @@ const (
 	infoDepth   = "CO_DP"
 )
 
-// Declare has a header tell of the filter and the fields.
+// Declare adds the filter and the fields to a header.
 func Declare(h *vcf.Header) {
 	h.AddFilter(Filter, fmt.Sprintf("Reads of other samples of the run, or of a negative control, explain the allele: of alleles that are carried over at most %g %% lack it", 100*Alpha))
 	h.AddInfo(infoShare, "A", "Float", "Share of the allele's reads that carry-over explains at most; missing where no control bounds it")
@@ -34,8 +34,8 @@ func Declare(h *vcf.Header) {
 // escaped writes a name as an element of a list in INFO.
 var escaped = vcf.NewEscaper("%:;=, ")
 
-// Mark writes judgements into a record: of says that of an ALT, nil for one that wasn't judged. As with other filters, a record has the filter if one of
-// its alleles does. Marks that it has from before go.
+// Mark writes judgements into a record: of returns that of an ALT, nil for one that wasn't assessed. As with
+// other filters, a record has the filter if one of its alleles does. Marks that it has from before go.
 func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 	var fields [5][]string
 	judged, explained := false, false

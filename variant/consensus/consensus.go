@@ -1,12 +1,13 @@
-// Package consensus makes the sequence of a sample out of a reference, the variants that were called and the places
-// that reads tell of. It is pure.
+// Package consensus makes the sequence of a sample out of a reference, the variants that were called and the
+// places that reads cover. It is pure.
 //
 // Problem: a reference with a sample's variants in it claims that everything else is as in the reference, also where no
 // read came. A tree or a lineage that is made of such a sequence is drawn to the reference.
 //
-// Strategy: a position has a base only where the reads tell it: by a call that passed, by a block of a gVCF with reads
-// enough, or by a callable stretch. Everything else is N, and so is what was called and failed a filter, or is told in
-// two ways. Heterozygous substitutions, and those of a part of the molecules, become letters for sets of bases (IUPAC).
+// Strategy: a position has a base only where the reads determine it: by a call that passed, by a block of a
+// gVCF with reads enough, or by a callable stretch. Everything else is N, and so is a call that failed a
+// filter, and a place with two contradicting records. Heterozygous substitutions, and those of a part of the
+// molecules, become letters for sets of bases (IUPAC).
 //
 // Consequences: a contig is written in one piece, with as much memory as it is long. Positions move where indels were
 // applied, so that a sequence can't be laid on the reference base by base.
@@ -41,9 +42,10 @@ func ParseAmbiguity(s string) (Ambiguity, error) {
 	return "", fmt.Errorf("%q: want iupac, n or major", s)
 }
 
-// Config says when a base is told.
+// Config says when a base counts as known.
 type Config struct {
-	// MinDepth is the least MIN_DP of a gVCF's block, and the least DP of a call, for their positions to be told. 0: 10.
+	// MinDepth is the least MIN_DP of a gVCF's block, and the least DP of a call, for their positions to be known. 0:
+	// 10.
 	MinDepth int
 	// MinFraction is the least share of the reads of a genotype's alleles that an allele needs to count in a place that
 	// has several. 0: 0.25.
@@ -63,9 +65,9 @@ type Counts struct {
 	Unknown   int `json:"unknown"`     // N
 	Applied   int `json:"applied"`     // changes of the reference
 	Ambiguous int `json:"ambiguous"`   // places with several alleles, whatever they became
-	Filtered  int `json:"filtered"`    // alleles that failed a filter, or that too few reads tell
+	Filtered  int `json:"filtered"`    // alleles that failed a filter, or that too few reads show
 	Conflicts int `json:"conflicting"` // changes that overlap one before them
-	Untold    int `json:"untold"`      // structural alleles and breakends, whose bases no record tells
+	Untold    int `json:"untold"`      // structural alleles and breakends, whose bases no record states
 }
 
 // Plus is the sum of two.
@@ -76,14 +78,14 @@ func (n Counts) Plus(m Counts) Counts {
 	}
 }
 
-// Consensus gathers what is told of one sample.
+// Consensus gathers what is known of one sample.
 type Consensus struct {
 	cfg     Config
 	contigs map[string]*contig
 	told    bool
 }
 
-// contig is what is told of one contig.
+// contig is what is known of one contig.
 type contig struct {
 	ref   *genome.Contig
 	known []span // by start; they may overlap
@@ -101,7 +103,7 @@ type edit struct {
 	uncertain bool // it becomes N, whatever its bases
 }
 
-// New is a consensus of which nothing is told yet.
+// New is a consensus without calls or covered positions.
 func New(g *genome.Genome, cfg Config) *Consensus {
 	c := &Consensus{cfg: cfg.withDefaults(), contigs: make(map[string]*contig)}
 	for _, ref := range g.Contigs {
@@ -110,11 +112,11 @@ func New(g *genome.Genome, cfg Config) *Consensus {
 	return c
 }
 
-// TellsReads says whether anything has told where reads are: a block of a gVCF or a callable stretch. Without it all
-// but the variants would be N.
+// TellsReads reports whether any input stated where reads are: a block of a gVCF or a callable stretch.
+// Without it all but the variants would be N.
 func (c *Consensus) TellsReads() bool { return c.told }
 
-// Cover says that the reads tell the 0-based positions from start to before end.
+// Cover records that the reads determine the 0-based positions from start to before end.
 func (c *Consensus) Cover(name string, start, end int) error {
 	at, err := c.at(name, start, end)
 	if err != nil {
@@ -180,7 +182,8 @@ func hasOther(rec *vcf.Record, genotype vcf.Genotype) bool {
 	})
 }
 
-// other takes a record with such an allele, whose bases nobody tells: all of its extent is uncertain.
+// other takes a record with such an allele, whose bases no record states: all of its extent is
+// uncertain.
 func (at *contig) other(rec *vcf.Record) error {
 	end, err := at.extent(rec)
 	if err != nil {
@@ -235,7 +238,7 @@ func (c *Consensus) variant(at *contig, rec *vcf.Record, sample int, genotype vc
 		return nil
 	case len(alleles) == 0: // all of it is deleted by another record
 		return nil
-	case shallow && !slices.ContainsFunc(alleles, isAlternate): // whoever else covers it, too few reads tell it
+	case shallow && !slices.ContainsFunc(alleles, isAlternate): // too few reads determine it, whatever else covers it
 		at.edits = append(at.edits, edit{span: here, uncertain: true})
 		return nil
 	case shallow || !passed && slices.ContainsFunc(alleles, isAlternate):
@@ -319,7 +322,8 @@ func alleles(rec *vcf.Record, genotype vcf.Genotype) []int {
 	return slices.Compact(out)
 }
 
-// counted are the alleles that enough reads show, those that most show first; all of them where no reads are told.
+// counted are the alleles that enough reads show, those that most show first; all of them where no reads are
+// given.
 func (c *Consensus) counted(rec *vcf.Record, sample int, alleles []int) ([]int, error) {
 	text := field(rec, sample, "AD")
 	if text == "" || text == "." {
@@ -366,7 +370,7 @@ func (at *contig) sequence() ([]byte, Counts) {
 	from := 0 // what is before it is written
 	for i := 0; i < len(at.edits); i++ {
 		e := at.edits[i]
-		// What overlaps is told in two ways, unless it is the same.
+		// Edits that overlap contradict each other, unless they are the same.
 		for i+1 < len(at.edits) && overlap(e.span, at.edits[i+1].span) {
 			i++
 			next := at.edits[i]
@@ -400,7 +404,7 @@ func (at *contig) sequence() ([]byte, Counts) {
 	return out, counts
 }
 
-// masked is the reference in capitals, N where nothing is told.
+// masked is the reference in capitals, N where nothing is known.
 func (at *contig) masked() []byte {
 	out := make([]byte, len(at.ref.Seq))
 	for i := range out {

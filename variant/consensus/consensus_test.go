@@ -223,7 +223,7 @@ func TestAgreesWithBcftools(t *testing.T) {
 	}
 }
 
-// TestAnyOrderGivesTheSameSequence: what is told of a sample is a set.
+// TestAnyOrderGivesTheSameSequence: the records of a sample are a set.
 func TestAnyOrderGivesTheSameSequence(t *testing.T) {
 	lines := []string{
 		"c 1 . A <*> . . END=8 GT:MIN_DP 0:10", "c 9 . A <*> . . END=14 GT:MIN_DP 0:3", "c 12 . T <*> . . END=20 GT:MIN_DP 0:12",
@@ -241,7 +241,8 @@ func TestAnyOrderGivesTheSameSequence(t *testing.T) {
 	}
 }
 
-// FuzzAdd: whatever a line says, there is a sequence or an error, and no base that nothing tells.
+// FuzzAdd: whatever a line says, there is a sequence or an error, and no base without a record that
+// states it.
 func FuzzAdd(f *testing.F) {
 	for _, line := range []string{"c\t3\t.\tG\tA\t30\tPASS\t.\tGT:AD\t0/1:3,4", "c\t1\t.\tA\t<*>\t.\t.\tEND=20\tGT:MIN_DP\t0:10", "c\t5\t.\tACG\tA,*\t3\tq\t.\tGT\t1|2"} {
 		f.Add(line)
@@ -257,7 +258,7 @@ func FuzzAdd(f *testing.F) {
 			if err != nil {
 				break
 			}
-			_ = c.Add(rec, 0) // refusing leaves what was told before
+			_ = c.Add(rec, 0) // refusing leaves what was recorded before
 		}
 		seq, n, err := c.Sequence("c")
 		require.NoError(t, err)

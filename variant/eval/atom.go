@@ -72,7 +72,7 @@ type verdict struct {
 	fellows []*atom // of an atom that is right: those of both sides that together spell the same
 }
 
-// het tells whether it matters which haplotype is which.
+// het reports whether it matters which haplotype is which.
 func (a *atom) het() bool { return a.ploidy == 2 && a.haplotypes != 3 }
 
 // slot is where the atom stands in playing order, in half bases: 2x is the gap before base x, 2x+1 the base. So an

@@ -23,8 +23,8 @@ func (c *cluster) add(a *atom) {
 	}
 }
 
-// separable tells whether haplotypes that are equal beyond start, where the next atom begins, must be equal in the
-// cluster by itself, whatever of it is played.
+// separable reports whether haplotypes that are equal beyond start, where the next atom begins, must be equal
+// in the cluster by itself, whatever of it is played.
 //
 // Let U be the reference between the cluster and start, with n bases, and let the haplotypes of truth and query in the
 // cluster differ in length by d. If d is 0, equal sequences are equal up to U and from U on. If it is not, U stands d
@@ -51,7 +51,7 @@ func (c *cluster) separable(seq []byte, start int) bool {
 	return true
 }
 
-// periodic tells whether u repeats itself at distance d; d < len(u).
+// periodic reports whether u repeats itself at distance d; d < len(u).
 func periodic(u []byte, d int) bool {
 	for i := 0; i+d < len(u); i++ {
 		if u[i] != u[i+d] {
@@ -79,7 +79,8 @@ func (s *search) judge(c *cluster) {
 	s.alleles(c.atoms)
 }
 
-// trivial judges clusters of one side, and of one and the same atom on both: most there are.
+// trivial gives the verdict for clusters of one side, and of one and the same atom on both: most
+// clusters are such.
 func (c *cluster) trivial() bool {
 	sides := [2]bool{}
 	for _, a := range c.atoms {
@@ -113,7 +114,7 @@ func choose(atoms []*atom, is func(*atom) bool) []*atom {
 	return list
 }
 
-// bothSides tells whether there is something to compare.
+// bothSides reports whether there is something to compare.
 func bothSides(atoms []*atom) bool {
 	return slices.ContainsFunc(atoms, func(a *atom) bool { return a.call.side == truth }) &&
 		slices.ContainsFunc(atoms, func(a *atom) bool { return a.call.side == query })
@@ -167,13 +168,15 @@ func occupied(atoms []*atom, best []played) (by [2]occupancy) {
 	return by
 }
 
-// overlap tells whether an atom of the side cannot be on one haplotype together with one of these.
+// overlap reports whether an atom of the side cannot be on one haplotype together with one of
+// these.
 func (o *occupancy) overlap(a *atom) bool {
 	before, _ := slices.BinarySearch(o.slots, a.stop()) // those that begin before a ends
 	return before > 0 && o.reach[before-1] > a.slot()
 }
 
-// alleles marks the atoms whose alleles are the same on both sides; it tells whether there was one more.
+// alleles marks the atoms whose alleles are the same on both sides; it reports whether there was one
+// more.
 func (s *search) alleles(atoms []*atom) bool {
 	if !bothSides(atoms) {
 		return false
@@ -200,7 +203,8 @@ func (s *search) alleles(atoms []*atom) bool {
 	return more
 }
 
-// relate tells atoms that were not known to be right which others they are with.
+// relate sets, for atoms that were not known to be right, the others that they are right together
+// with.
 func relate(atoms []*atom, best []played) {
 	with := make(map[int][]*atom)
 	for _, p := range best {
@@ -213,8 +217,9 @@ func relate(atoms []*atom, best []played) {
 	}
 }
 
-// assess tells for each atom of the query that is matched whether something of the truth in its segment lies in the
-// regions: then it is assessed wherever it lies itself, and else it is not, as vcfeval has it.
+// assess reports to set, for each atom of the query that is matched, whether an atom of the truth in its
+// segment lies in the regions. If so, the query's atom is assessed wherever it lies itself, and else it is
+// not, as in vcfeval.
 func assess(atoms []*atom, best []played, set func(*atom, bool)) {
 	inside := make(map[int]bool)
 	for _, p := range best {

@@ -54,7 +54,8 @@ func (a *atom) touched(length int) (start, end int) {
 	return max(0, start), min(length, end)
 }
 
-// inTandem tells whether the atom changes a tandem repeat of the reference, homopolymers not included.
+// inTandem reports whether the atom changes a tandem repeat of the reference, homopolymers not
+// included.
 func (a *atom) inTandem(seq []byte) bool {
 	start, end := a.touched(len(seq))
 	const around = maxUnit * (minCopies + 2)
@@ -78,7 +79,7 @@ func (a *atom) inTandem(seq []byte) bool {
 	return false
 }
 
-// uniform tells whether all bases are the same.
+// uniform reports whether all bases are the same.
 func uniform(s []byte) bool {
 	return !slices.ContainsFunc(s, func(b byte) bool { return b != s[0] })
 }

@@ -20,9 +20,9 @@
 //     true positives; others are false negatives (truth) and false positives (query).
 //     A search that grows beyond Options.MaxPaths is given up: all atoms of the cluster
 //     are errors and counted as unresolved.
-//  4. The same with one haplotype tells which alleles are right, whatever their
+//  4. The same with one haplotype finds which alleles are right, whatever their
 //     genotypes. A call that is right in this sense only is a genotype error.
-//  5. An allele of a record is also judged as a whole (event): it is right if all its
+//  5. An allele of a record is also evaluated as a whole (event): it is right if all its
 //     atoms are, and those of every allele that it is matched with. So half of an MNP is
 //     wrong as an event, though its base is right as an atom.
 //

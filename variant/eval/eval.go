@@ -48,7 +48,8 @@ type Options struct {
 	Bootstrap int
 	// Seed makes another sample of replicates.
 	Seed uint64
-	// Each, unless nil, is told the outcome of each record that was compared, in the order of its file.
+	// Each, unless nil, is given the outcome of each record that was compared, in the order of its
+	// file.
 	Each func(Outcome) error
 }
 
@@ -125,7 +126,7 @@ type comparison struct {
 	sources [2]*source
 	search  search
 	tally   *tally
-	waiting [2][]*call // judged in part, or behind such ones
+	waiting [2][]*call // evaluated in part, or behind such ones
 }
 
 // contig compares one contig.
@@ -212,7 +213,8 @@ func (c *comparison) next(rank int) (*atom, error) {
 	}
 }
 
-// coupled tells whether both sides say on which haplotypes atoms of the cluster and atoms within reach behind it are.
+// coupled reports whether both sides state on which haplotypes atoms of the cluster and atoms within reach behind it
+// are.
 func (c *comparison) coupled(cl *cluster, rank int) (bool, error) {
 	reach := cl.end + c.opts.PhaseReach
 	for sd, s := range c.sources {
@@ -226,7 +228,8 @@ func (c *comparison) coupled(cl *cluster, rank int) (bool, error) {
 	return true, nil
 }
 
-// linked tells whether one of the atoms to come, up to reach, is of a linkage group that the cluster has atoms of.
+// linked reports whether one of the atoms to come, up to reach, is of a linkage group that the cluster has atoms
+// of.
 func (c *comparison) linked(cl *cluster, sd side, coming []*atom, reach int) bool {
 	for _, b := range coming {
 		if b.start > reach {
@@ -244,7 +247,7 @@ func (c *comparison) linked(cl *cluster, sd side, coming []*atom, reach int) boo
 	return false
 }
 
-// finish judges a cluster and counts it.
+// finish evaluates a cluster and counts it.
 func (c *comparison) finish(cl *cluster, contig *genome.Contig) error {
 	for _, a := range cl.atoms {
 		a.inside = c.opts.Regions == nil || c.opts.Regions.holds(contig, a)
@@ -311,7 +314,7 @@ func (c *call) outcome(genotypes bool) Outcome {
 	return o
 }
 
-// right tells whether the atom is right; with genotypes, with its genotype.
+// right reports whether the atom is right; with genotypes, with its genotype.
 func (a *atom) right(genotypes bool) bool {
 	if genotypes {
 		return a.matched
@@ -319,7 +322,7 @@ func (a *atom) right(genotypes bool) bool {
 	return a.allele
 }
 
-// assessed tells whether the atom counts.
+// assessed reports whether the atom counts.
 func (a *atom) assessed(genotypes bool) bool {
 	if genotypes {
 		return a.inside

@@ -80,7 +80,7 @@ func (v *event) distance(w *event) int {
 	return max(0, gap+1)
 }
 
-// judged tells whether the comparison has dealt with all that decides about the event.
+// judged reports whether the comparison has dealt with all that decides about the event.
 func (v *event) judged() bool {
 	for _, a := range v.atoms {
 		if !a.judged {
@@ -97,7 +97,7 @@ func (v *event) judged() bool {
 	return true
 }
 
-// correct tells whether all atoms of the event that are assessed are right, and whether some are.
+// correct reports whether all atoms of the event that are assessed are right, and whether some are.
 func (v *event) correct(genotypes bool) (all, some bool) {
 	all = true
 	for _, a := range v.atoms {
@@ -120,7 +120,7 @@ type eventVerdict struct {
 	single   bool // right, and the other side has it as one record
 }
 
-// verdict judges an event: genotypes tells whether they count.
+// verdict evaluates an event: genotypes says whether genotypes count.
 func (v *event) verdict(genotypes bool) eventVerdict {
 	var out eventVerdict
 	out.assessed = slices.ContainsFunc(v.atoms, func(a *atom) bool { return a.assessed(genotypes) })
@@ -149,7 +149,7 @@ func (v *event) verdict(genotypes bool) eventVerdict {
 	return out
 }
 
-// same tells whether two events are the same alleles, wherever an indel is written.
+// same reports whether two events are the same alleles, wherever an indel is written.
 func (v *event) same(w *event) bool {
 	if len(v.atoms) == 1 && len(w.atoms) == 1 {
 		return v.atoms[0].sameAllele(w.atoms[0])

@@ -77,23 +77,23 @@ func (rs *Regions) Bases() int {
 	return n
 }
 
-// overlap tells whether a base of [start, end) is in one of the regions.
+// overlap reports whether a base of [start, end) is in one of the regions.
 func (rs *Regions) overlap(contig string, start, end int) bool {
 	list := rs.stretches[contig]
 	i, _ := slices.BinarySearchFunc(list, start, func(s stretch, at int) int { return cmp.Compare(s.end, at+1) })
 	return i < len(list) && list[i].start < end
 }
 
-// contain tells whether [start, end) is in one of the regions.
+// contain reports whether [start, end) is in one of the regions.
 func (rs *Regions) contain(contig string, start, end int) bool {
 	list := rs.stretches[contig]
 	i, _ := slices.BinarySearchFunc(list, start, func(s stretch, at int) int { return cmp.Compare(s.start, at+1) })
 	return i > 0 && end <= list[i-1].end
 }
 
-// holds tells whether an atom is in the regions, with vcfeval's rules for their edges: one of the bases that it replaces
-// is, or both of those that an insertion stands between are (at the end of a contig the one). An indel is where it is
-// left-aligned.
+// holds reports whether an atom is in the regions, with vcfeval's rules for their edges: one of the bases
+// that it replaces is, or both of those that an insertion stands between are (at the end of a contig the
+// one). An indel is where it is left-aligned.
 func (rs *Regions) holds(contig *genome.Contig, a *atom) bool {
 	if a.start == a.end {
 		return rs.contain(contig.Name, max(0, a.from-1), min(len(contig.Seq), a.from+1))

@@ -10,7 +10,7 @@ import (
 
 // Result is the outcome of a comparison.
 type Result struct {
-	// Genotypes tells whether both sides have genotypes; without, alleles alone are compared.
+	// Genotypes says whether both sides have genotypes; without, alleles alone are compared.
 	Genotypes bool  `json:"genotypes"`
 	Rows      []Row `json:"rows"`
 	// Events are the figures of whole events by kind, and last of all together ("ALL"): with genotypes, if they were compared.

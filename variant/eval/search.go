@@ -7,11 +7,11 @@ import (
 
 // search finds which atoms of the truth and of the query, played onto the reference, give the same haplotypes.
 //
-// It walks along the reference, slot by slot, with all the paths that are possible so far. A path has decided for each
-// atom behind it whether it is played, and on which haplotype. For each haplotype it keeps what one side has spelled
-// beyond the other; a path on which the two sides contradict each other is dropped at that base. Paths that the rest of
-// the walk cannot tell apart are one: the better is kept. So the search is exact, and in practice short, since a wrong
-// choice seldom lives longer than a repeat.
+// It walks along the reference, slot by slot, with all the paths that are possible so far. A path has decided
+// for each atom behind it whether it is played, and on which haplotype. For each haplotype it keeps what one
+// side has spelled beyond the other; a path on which the two sides contradict each other is dropped at that
+// base. Paths that the rest of the walk cannot distinguish are one: the better is kept. So the search is
+// exact, and in practice short, since a wrong choice seldom lives longer than a repeat.
 //
 // Where a path has spelled the same for both sides on all haplotypes it is in step, and a segment ends. Atoms of a
 // segment are matched as a whole; one to which only one side has contributed (an insertion and a deletion that undo
@@ -157,7 +157,7 @@ func (s *search) advance(from, to int) {
 	s.unite(to)
 }
 
-// spell spells the reference on all haplotypes and tells whether the sides agree.
+// spell spells the reference on all haplotypes and reports whether the sides agree.
 func (p *path) spell(seq []byte, haplotypes, from, to int) bool {
 	if p.inStep(from) {
 		return true // and stays so
@@ -174,7 +174,7 @@ func (p *path) spell(seq []byte, haplotypes, from, to int) bool {
 	return true
 }
 
-// emit appends a base to a side's haplotype and tells whether the sides agree.
+// emit appends a base to a side's haplotype and reports whether the sides agree.
 func (p *path) emit(h int, sd side, base byte) bool {
 	t := p.tail[h]
 	if len(t) == 0 || p.ahead[h] == sd {
@@ -185,13 +185,14 @@ func (p *path) emit(h int, sd side, base byte) bool {
 	return t[0] == base
 }
 
-// inStep tells whether both sides have spelled the same and nothing of the reference behind slot is skipped.
+// inStep reports whether both sides have spelled the same and nothing of the reference behind slot is
+// skipped.
 func (p *path) inStep(slot int) bool {
 	return len(p.tail[0]) == 0 && len(p.tail[1]) == 0 &&
 		max(p.busy[0][0], p.busy[0][1], p.busy[1][0], p.busy[1][1]) <= slot
 }
 
-// closeSegment ends a segment where the sides are in step; it tells whether that is allowed.
+// closeSegment ends a segment where the sides are in step; it reports whether that is allowed.
 func (p *path) closeSegment(slot int) bool {
 	if !p.inStep(slot) {
 		return true
@@ -276,7 +277,7 @@ func (p *path) play(atoms []*atom, i int, mask uint8) *path {
 	return q
 }
 
-// unite keeps the best of the paths that what comes behind slot cannot tell apart.
+// unite keeps the best of the paths that no atom behind slot can distinguish.
 func (s *search) unite(slot int) {
 	if len(s.paths) < 2 {
 		return
@@ -322,8 +323,9 @@ func flag(b bool) byte {
 	return 0
 }
 
-// better tells whether p is to be preferred: the one that plays more atoms, then more that are spelled alike, then the
-// one that plays the first atom in which they differ. None of it depends on which side is the truth.
+// better reports whether p is to be preferred: the one that plays more atoms, then more that are spelled
+// alike, then the one that plays the first atom in which they differ. None of it depends on which side is the
+// truth.
 func (p *path) better(q *path) bool {
 	if p.played != q.played {
 		return p.played > q.played

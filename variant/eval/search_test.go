@@ -71,11 +71,11 @@ func (a *atom) elsewhere(r *rand.Rand, seq []byte) edit {
 	return edit{start: at, end: at, alt: text[at : at+len(a.alt)]}
 }
 
-// choice is how an atom is played: 0 not at all, 1 as given, 2 turned.
+// choice is how an atom is played: 0 not at all, 1 as given, 2 with its haplotypes swapped.
 type choice []uint8
 
-// bestOf tries every choice for every atom and returns the most that can be played; it is what search is to find, told
-// without its walk: haplotypes are spelled as a whole and compared.
+// bestOf tries every choice for every atom and returns the most that can be played; it is what search is to
+// find, computed without its walk: haplotypes are spelled as a whole and compared.
 func bestOf(seq []byte, atoms []*atom, haplotypes int) (most int) {
 	s := &search{haplotypes: haplotypes}
 	choices := make(choice, len(atoms))
@@ -106,7 +106,7 @@ func (c choice) count() int {
 	return n
 }
 
-// consistent tells whether groups have one orientation.
+// consistent reports whether groups have one orientation.
 func (c choice) consistent(atoms []*atom, haplotypes int) bool {
 	orientation := make(map[string]uint8)
 	for i, a := range atoms {
@@ -125,7 +125,8 @@ func (c choice) consistent(atoms []*atom, haplotypes int) bool {
 	return true
 }
 
-// matches tells whether both sides spell the same, and do so in no stretch with atoms of one side alone.
+// matches reports whether both sides spell the same, and do so in no stretch with atoms of one side
+// alone.
 func (c choice) matches(s *search, seq []byte, atoms []*atom, haplotypes int) bool {
 	last := [2]int{}
 	for cut := 0; cut <= 2*len(seq)+1; cut++ {

@@ -293,8 +293,9 @@ func (c *call) add(e edit, haplotype, ploidy uint8, seq []byte) *atom {
 	return a
 }
 
-// settled takes the first event off that nothing to come can change: it is judged, and the next record is too far away to be
-// a neighbour, also if it is an indel that can be moved towards it by a whole allele's length. nil: there is none yet.
+// settled takes the first event off that nothing to come can change: it has its verdict, and the next record
+// is too far away to be a neighbour, also if it is an indel that can be moved towards it by a whole allele's
+// length. nil: there is none yet.
 func (s *source) settled(rank int) *event {
 	if len(s.events) == 0 {
 		return nil

@@ -42,10 +42,11 @@ type Revision struct {
 	Time     time.Time // of the signal behind it; zero: unknown
 }
 
-// stands tells whether a consumer shows the call.
+// stands reports whether a consumer shows the call.
 func (r *Revision) stands() bool { return r.Status != Retracted && r.Passed }
 
-// sameGenotype tells whether two revisions say the same of the haplotypes: their order counts only in one phase set.
+// sameGenotype reports whether two revisions say the same of the haplotypes: their order counts only in one phase
+// set.
 func (r *Revision) sameGenotype(s *Revision) bool {
 	a, b := slices.Clone(r.Genotype), slices.Clone(s.Genotype)
 	if r.PhaseSet == 0 || r.PhaseSet != s.PhaseSet {
@@ -253,8 +254,8 @@ type StreamResult struct {
 	Moments []Moment `json:"moments,omitempty"`
 }
 
-// CompareStream compares what a stream has told, at its end and at a number of moments before, with the truth, whose
-// records are all held in memory. name is the stream's, for errors.
+// CompareStream compares what a stream has published, at its end and at a number of moments before, with the
+// truth, whose records are all held in memory. name is the stream's, for errors.
 func CompareStream(ctx context.Context, g *genome.Genome, truthSet Set, name string, h *History, moments int, opts Options) (*StreamResult, error) {
 	kept := &held{header: truthSet.Records.Header()}
 	for {

@@ -125,7 +125,7 @@ func (t *tally) cell(r row) *cell {
 // begin begins a contig.
 func (t *tally) begin(*genome.Contig) { t.phasing.contig() }
 
-// add counts a judged cluster.
+// add counts a cluster that has its verdicts.
 func (t *tally) add(cl *cluster, contig *genome.Contig) {
 	t.clusters++
 	touched := make(map[row]counts)
@@ -243,7 +243,7 @@ func (z *Zygosity) add(cl *cluster) {
 	}
 }
 
-// sameAllele tells whether two atoms spell the same change of the reference.
+// sameAllele reports whether two atoms spell the same change of the reference.
 func (a *atom) sameAllele(b *atom) bool {
 	if a.from != b.from || a.end-a.start != b.end-b.start || len(a.alt) != len(b.alt) {
 		return false

@@ -22,9 +22,9 @@ type Calibration struct {
 	GQ calibration.Curve `toml:"gq,omitempty"`
 }
 
-// alleleType is what calibrations tell apart. Reads are often wrong by a base or
-// two and hardly ever by many in the same place, so that the same score means more of a long
-// indel. Where there is no calibration of these, that of indels is theirs.
+// alleleType is what calibrations distinguish. Reads are often wrong by a base or two and
+// hardly ever by many in the same place, so that the same score means more of a long indel.
+// Where long indels have no calibration of their own, that of indels is used.
 type alleleType int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// judged returns what comes of copies' logits.
+// judged returns the scores that follow from the copies' logits.
 func judged(c calibrations, of class, none, one, two float32) [3]float64 {
 	scores := make([]float32, variant.Scores)
 	scores[0], scores[1], scores[2] = none, one, two
@@ -163,7 +163,8 @@ func TestLongIndelsAreCalibratedApart(t *testing.T) {
 	assert.Equal(t, typeSNP, classOf(example(0, 0)).of)
 }
 
-// TestOwnIndelsLeaveLongOnes: a set's curve of indels is not one of long indels, unless the model tells no two apart.
+// TestOwnIndelsLeaveLongOnes: a set's curve of indels is not one of long indels, unless the model doesn't distinguish
+// the two.
 func TestOwnIndelsLeaveLongOnes(t *testing.T) {
 	curve := func(to float64) calibration.Curve { return calibration.Curve{{1, to}} }
 	set := ReadSet{Calibration: []Calibration{{Type: "indel", Ploidy: "1", Qual: curve(2)}}}

@@ -1,11 +1,11 @@
-// Package network runs the networks that judge alleles: it is the
+// Package network runs the networks that score alleles: it is the
 // [variant.Network] of package variant on the device scheduler of package infer.
 //
 // A model is a folder with an ONNX network and a manifest. The network takes
 // examples as package variant makes them, float32 [N, 1, variant.ExampleSize], and
 // gives logits, float32 [N, 1, variant.Scores], head by head. Softmax and
 // calibration are done here, in float64 and in a fixed order, so that a network
-// needs neither and both can be looked at.
+// needs neither and both can be inspected.
 //
 // # Batches
 //

@@ -71,7 +71,7 @@ func on(t *testing.T, e *echo, cfg Config) *Network {
 	return n
 }
 
-// ask judges examples with the given first values, of haploid substitutions.
+// ask scores examples with the given first values, of haploid substitutions.
 func ask(n *Network, values ...float32) ([]float32, error) {
 	var x []float32
 	for _, v := range values {

@@ -106,8 +106,8 @@ func (m *Manifest) validate() error {
 	return faults.Err()
 }
 
-// fingerprint tells models apart that judge differently: by their networks and
-// their calibration, whatever they are called and described as.
+// fingerprint differs between models that score differently. It covers their
+// networks and their calibration, not their names and descriptions.
 func (m *Model) fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "examples %d calibration %+v\n", m.Manifest.ExampleVersion, m.Manifest.Calibration)

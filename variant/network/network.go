@@ -47,7 +47,7 @@ const (
 	defaultBatchCPU     = 64
 	defaultBatchCUDA    = 512
 	defaultSessionsCUDA = 2
-	// Whoever judges submits all it has at once, in well under a millisecond.
+	// A caller submits all its examples at once, in well under a millisecond.
 	defaultMaxDelay = 2 * time.Millisecond
 	// A batch takes milliseconds; a minute is what the basecaller's may take, on the
 	// same devices.
@@ -170,7 +170,7 @@ func (n *Network) judge(dst, examples []float32, curves calibrations) ([]float32
 // run has the network compute the logits of examples. Whatever happens, nothing of
 // them is in the batcher when it returns.
 func (n *Network) run(scores, examples []float32, count int) error {
-	// A caller of variants has no context to give: a region that was judged in part
+	// A caller of variants has no context to give: a region that was scored in part
 	// is of no use, and the batcher answers every request, if with an error.
 	ctx := context.Background()
 	producer := n.batcher.NewProducer(count)
@@ -223,5 +223,5 @@ func (n *Network) Copies() (*infer.Runners, error) {
 	return runners, nil
 }
 
-// Close releases the devices. Whoever judges after that has an error.
+// Close releases the devices. A caller that asks for scores afterwards gets an error.
 func (n *Network) Close() error { return n.batcher.Close() }

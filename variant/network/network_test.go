@@ -101,7 +101,7 @@ func TestJudge(t *testing.T) {
 }
 
 // TestBatchesChangeNothing: whatever the batch and the number of sessions, however
-// many judge at once and however they divide and order their examples, every
+// many callers ask at once and however they divide and order their examples, every
 // example has the same answer, bit for bit.
 func TestBatchesChangeNothing(t *testing.T) {
 	model := networktest.Model(t, networktest.Random(2))
@@ -259,7 +259,8 @@ func TestSetsOfReadsAreJudgedByTheirOwnCurves(t *testing.T) {
 	}
 	assert.Positive(t, differ)
 
-	// Sets that judge otherwise or are of other reads make another fingerprint; words don't.
+	// Sets that score differently or are for other reads make another fingerprint; descriptions
+	// don't.
 	for _, tt := range []struct {
 		old, new string
 		same     bool

@@ -26,7 +26,8 @@ type ReadSet struct {
 	// own otherwise; what that has no curve for has the shared one.
 	Shared      bool          `toml:"shared,omitempty"`
 	Calibration []Calibration `toml:"calibration,omitempty"`
-	// Errors are expected of the reads, before those at hand tell; missing: the usual.
+	// Errors are the rates expected of the reads, before the reads at hand show their own; missing:
+	// the usual.
 	Errors *ReadErrors `toml:"errors,omitempty"`
 }
 
@@ -108,7 +109,7 @@ func validateReadSets(sets []ReadSet, check func(ok bool, format string, args ..
 	}
 }
 
-// fingerprint tells sets apart that judge differently or are of other reads.
+// fingerprint differs between sets that score differently or are for other reads.
 func (s *ReadSet) fingerprint() string {
 	errors := "usual"
 	if s.Errors != nil {
@@ -117,7 +118,7 @@ func (s *ReadSet) fingerprint() string {
 	return fmt.Sprintf("%q %q %+v errors %s", s.Name, s.Models, s.Calibration, errors)
 }
 
-// matcher tells whether a basecalling model is one of the set's.
+// matcher reports whether a basecalling model is one of the set's.
 func (s *ReadSet) matcher() func(model string) bool {
 	var patterns []modelname.Pattern
 	for _, text := range s.Models {
@@ -135,7 +136,7 @@ func (s *ReadSet) matcher() func(model string) bool {
 	}
 }
 
-// suited is a network that judges the reads of a set with curves of their own.
+// suited is a network that scores alleles of a set's reads with curves of their own.
 type suited struct {
 	*Network
 	calibrations calibrations

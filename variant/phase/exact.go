@@ -8,7 +8,7 @@ import (
 )
 
 // maxActive bounds the reads that are weighed together at a site: 2^maxActive
-// ways to split them are looked at. At most 16.
+// ways to split them are tried. At most 16.
 const maxActive = 12
 
 // column is what is known at a site of the reads that are active there.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// graph is sites tied together by reads, and how the sites are turned.
+// graph is sites tied together by reads, and the sites' orientations.
 type graph struct {
 	sites []int  // which sites these are, ascending
 	turn  []int8 // per site: 1, haplotype 1 carries the second allele; -1, the first
@@ -27,7 +27,7 @@ type entry struct {
 func (r *read) first() int { return r.entries[0].site }
 func (r *read) last() int  { return r.entries[len(r.entries)-1].site }
 
-// newGraph is all sites and reads, not turned and perhaps not connected.
+// newGraph is all sites and reads, not oriented yet and perhaps not connected.
 func newGraph(sites int, reads []Read) *graph {
 	g := &graph{sites: make([]int, sites), turn: make([]int8, sites), reads: make([]read, len(reads))}
 	for i := range sites {

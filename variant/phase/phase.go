@@ -1,4 +1,4 @@
-// Package phase tells which alleles of a diploid sample lie on one copy of a
+// Package phase finds which alleles of a diploid sample lie on one copy of a
 // chromosome, and which copy each read is of.
 //
 // Problem: a read of a diploid sample shows one allele at each heterozygous site
@@ -20,9 +20,9 @@
 // unphased, and a weak link ends the phase set.
 //
 // Consequences: time and memory are linear in the sites, whatever the depth; what
-// isn't tied by at least two reads is told as unphased, never guessed. Evidence
-// is summed as integers and reads are ordered by what they show, so the result
-// depends on the set of reads alone, whatever the order they are given in.
+// isn't tied by at least two reads is reported as unphased, never guessed.
+// Evidence is summed as integers and reads are ordered by what they show, so the
+// result depends on the set of reads alone, whatever the order they are given in.
 package phase
 
 import (
@@ -87,12 +87,12 @@ const (
 	// milli-Phred: one read in about thirty is taken for a chimera or misplaced. Less than
 	// minQuality, so that no read links alone.
 	maxLink = 15_000
-	// minTag is the quality from which a read is told to be of a haplotype.
+	// minTag is the quality from which a read is tagged with a haplotype.
 	minTag = 10
 	// minTagAgreement is the least share of a read's weight that has to speak for
 	// its haplotype.
 	minTagAgreement = 0.7
-	// maxQuality bounds qualities that are told.
+	// maxQuality bounds qualities that are reported.
 	maxQuality = 99
 )
 

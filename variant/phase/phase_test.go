@@ -10,7 +10,7 @@ import (
 )
 
 // agreeing is the weight of what the reads of g show that agrees, less what doesn't,
-// when the sites are turned as given: the objective of weighted MEC.
+// when the sites are oriented as given: the objective of weighted MEC.
 func agreeing(g *graph, turn []int8) int64 {
 	total := int64(0)
 	for _, r := range g.reads {
@@ -432,7 +432,7 @@ func TestAnyOrder(t *testing.T) {
 }
 
 // TestMirrored: which allele of a site is called the second, and on which strand of the
-// line the sites are counted, changes how the result is told, not what it says.
+// line the sites are counted, changes how the result is written, not what it says.
 func TestMirrored(t *testing.T) {
 	s := simulation{sites: 100, spacing: 1000, depth: 30, length: 12_000, error: 0.05, missing: 0.1}
 	reads, _ := s.run(4)

@@ -19,7 +19,7 @@ func (g *graph) refine() {
 	}
 }
 
-// sum tells each read's haplotype from how the sites are turned.
+// sum finds each read's haplotype from the sites' orientations.
 func (g *graph) sum() {
 	for i := range g.reads {
 		r := &g.reads[i]
@@ -87,7 +87,7 @@ func (g *graph) switchOver() (changed bool) {
 type link struct{ before, after int64 }
 
 // walk goes through the sites and hands each boundary, with the reads across it, to
-// boundary, which says whether all that follows is to be turned.
+// boundary, which reports whether all sites that follow are to be flipped.
 func (g *graph) walk(boundary func(site int, links []link) bool) {
 	type walking struct {
 		*read
@@ -142,9 +142,10 @@ func (g *graph) settle() []*graph {
 	return out
 }
 
-// judge says which part of g each site belongs to, and whether there is but one.
-// Sites that the haplotypes don't explain go first, since they speak against
-// their neighbours; then those whose place is in doubt, and doubtful links.
+// judge returns the part of g that each site belongs to, and whether there is
+// but one. Sites that the haplotypes don't explain go first, since they speak
+// against their neighbours; then those whose place is in doubt, and doubtful
+// links.
 func (g *graph) judge() (part []int, sound bool) {
 	part = make([]int, len(g.sites))
 	places := g.places()
@@ -174,8 +175,7 @@ func (g *graph) judge() (part []int, sound bool) {
 	return part, n == 0
 }
 
-// places is, per site, how the reads that show it stand to its being turned as it
-// is.
+// places is, per site, how far the reads that show it support its orientation.
 func (g *graph) places() []ballot {
 	out := make([]ballot, len(g.sites))
 	for i := range g.reads {

@@ -126,7 +126,7 @@ func (m *Metrics) call(c *streampb.Call) {
 	}
 }
 
-// motifMetrics tell of motifs that reads of one strand get wrong.
+// motifMetrics report motifs that reads of one strand get wrong.
 type motifMetrics struct {
 	alleles         *prometheus.CounterVec
 	sites, affected *prometheus.GaugeVec
@@ -134,7 +134,7 @@ type motifMetrics struct {
 	named           *motifNames
 }
 
-// motifNames bounds how many motifs are told apart.
+// motifNames bounds how many motifs are distinguished.
 type motifNames struct {
 	mu    sync.Mutex
 	known map[string]bool

@@ -118,7 +118,7 @@ func TestModelsAreCountedAndReported(t *testing.T) {
 }
 
 // TestStrictStageRefuses: the first read of another model, or of none, ends the worker before it is called
-// from, and whoever runs it is told why. What was handled before is no reason to refuse.
+// from, and the process that runs it is given the reason. What was handled before is no reason to refuse.
 func TestStrictStageRefuses(t *testing.T) {
 	g := lambda(t)
 	segment := simulate(t, g, "run-1", "a", 1, 5)[0]
@@ -164,7 +164,7 @@ func TestStrictStageRefuses(t *testing.T) {
 }
 
 // TestStrictStageKeepsNames: a strict handler that is lost and restored anywhere knows the names that it had
-// taken, and refuses a read of another model also where only the state tells of that.
+// taken, and refuses a read of another model also where only the state names it.
 func TestStrictStageKeepsNames(t *testing.T) {
 	g := lambda(t)
 	var refused error

@@ -28,7 +28,7 @@ type doses struct {
 	fails         func(call int) error // nil: never
 }
 
-// scalarDoses is where an example tells the log likelihoods, as asinh(x)/5.
+// scalarDoses is where an example holds the log likelihoods, as asinh(x)/5.
 const scalarDoses = 24
 
 func (n *doses) Judge(dst, examples []float32) ([]float32, error) {
@@ -75,7 +75,7 @@ func judging(t testing.TB, g *genome.Genome, n variant.Network, m *Metrics) stre
 }
 
 // TestNetworkJudges: with a network a run has the calls of the truth, and nothing
-// is called that it has not judged.
+// is called that it has not scored.
 func TestNetworkJudges(t *testing.T) {
 	g := lambda(t)
 	n := new(doses)

@@ -7,15 +7,15 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// stretchWidth is how much of a region one record tells of: so little that the
-// largest, a block and a span at every position, fits a record of the public topic, where
-// each is up to 150 bytes of JSON.
+// stretchWidth is how much of a region one record covers: so little that the largest, a
+// block and a span at every position, fits a record of the public topic, where each is up
+// to 150 bytes of JSON.
 const stretchWidth = 4096
 
-// reference returns what a sample whose runs have ended has at places without a
-// variant. A region without a read, of which nothing else would ever be heard, is told
-// of by the worker that would have had its reads; only when the sample has just ended, for
-// there is no state that would know of it.
+// reference returns what a sample whose runs have ended has at places without a variant. A
+// region without a read would otherwise never be reported. The worker that would have had
+// its reads reports it, and only when the sample has just ended, for no state keeps such a
+// region.
 func (h *handler) reference(run, sample string, justEnded bool) ([]stream.Out, error) {
 	if !h.cfg.Survey.Blocks && !h.cfg.Survey.Callable {
 		return nil, nil

@@ -41,7 +41,7 @@ func wide(t testing.TB) *genome.Genome {
 	return g
 }
 
-// told is what outs say of places without a variant: the newest revision of each key.
+// told is what outs report of places without a variant: the newest revision of each key.
 func told(t testing.TB, outs []stream.Out) map[string]*streampb.Reference {
 	t.Helper()
 	newest := make(map[string]*streampb.Reference)

@@ -12,9 +12,9 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// Regions are the regions that a process holds, for those who look at them: how
-// deep they are covered, and the reads at a place. A handler is looked at between two
-// of its records, for some milliseconds; nothing that it holds is changed. Safe for
+// Regions are the regions that a process holds, for readers outside the handlers: how
+// deep they are covered, and the reads at a place. A handler is read between two of
+// its records, for some milliseconds; nothing that it holds is changed. Safe for
 // concurrent use.
 type Regions struct {
 	mu       sync.Mutex
@@ -23,7 +23,7 @@ type Regions struct {
 	orders   map[string]uint32 // of contigs in the reference
 }
 
-// toldDepth is what was told of a region's depth.
+// toldDepth is the last report of a region's depth.
 type toldDepth struct {
 	of      *variant.Region
 	version uint64
@@ -35,11 +35,11 @@ func NewRegions() *Regions {
 	return &Regions{handlers: make(map[*handler]struct{}), told: make(map[regionKey]*toldDepth)}
 }
 
-// depthBins is in how many bins the depth of a region is told at most. A bin of a
-// whole region is a thousand positions.
+// depthBins is in how many bins the depth of a region is reported at most. A bin
+// of a whole region is a thousand positions.
 const depthBins = 1024
 
-// When the depth of a region is told again.
+// When the depth of a region is reported again.
 const (
 	changedEvery   = 5 * time.Second
 	unchangedEvery = 30 * time.Minute
@@ -52,7 +52,7 @@ func (rs *Regions) Depths(now time.Time, limit int) []*streampb.DepthReport {
 	type candidate struct {
 		h   *handler
 		key regionKey
-		at  time.Time // when it was told last
+		at  time.Time // when it was reported last
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -178,7 +178,7 @@ func (rs *Regions) remove(h *handler) {
 	}
 }
 
-// worker is the handler of a partition that others may look at.
+// worker is the handler of a partition whose regions others may read.
 type worker struct {
 	stream.Fold
 	handler *handler

@@ -10,8 +10,8 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// Others may look at regions while segments come in; what they are told follows the
-// reads, each region now and then, and nothing once the handler is closed.
+// Others may read regions while segments come in. The reports they get follow the
+// reads, each region now and then, and there are none once the handler is closed.
 func TestRegionsAreLookedAt(t *testing.T) {
 	g := lambda(t)
 	regions := NewRegions()

@@ -97,7 +97,7 @@ func (e *evaluation) done(revisions []*streampb.Call, calls, coverage []stream.O
 		return
 	}
 	s := e.spans
-	// One read may bring out several revisions, and one span tells of all.
+	// One read may cause several revisions, and one span stands for all.
 	others := make(map[trace.Context]*trace.Span)
 	published := false
 	for i, c := range revisions {
@@ -146,7 +146,7 @@ func (e *evaluation) done(revisions []*streampb.Call, calls, coverage []stream.O
 	}
 }
 
-// covers tells whether the segment's read reaches the start of a call.
+// covers reports whether the segment's read reaches the start of a call.
 func (e *evaluation) covers(c *streampb.Call) bool {
 	start, end := bounds(e.seg)
 	return start < c.GetPos() && c.GetPos() <= end

@@ -143,8 +143,8 @@ func decodeCall(t *testing.T, o stream.Out) *streampb.Call {
 	return m.GetCall()
 }
 
-// TestReplayedSegmentsMakeNoSpans: whoever takes a partition over makes no spans of what
-// was done before.
+// TestReplayedSegmentsMakeNoSpans: a worker that takes a partition over makes no spans
+// of what was done before.
 func TestReplayedSegmentsMakeNoSpans(t *testing.T) {
 	g := lambda(t)
 	var kept recordedSpans

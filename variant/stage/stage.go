@@ -3,8 +3,8 @@
 //
 // The handler of a reads partition owns the regions whose segments come over
 // it. Every segment is applied to its region and the revisions that follow from
-// it are emitted; a run's end, once told by every basecall partition, makes the
-// calls of its sample final and is passed on behind them.
+// it are emitted; a run's end, once every basecall partition has reported it,
+// makes the calls of its sample final and is passed on behind them.
 package stage
 
 import (
@@ -38,16 +38,17 @@ type Config struct {
 	// CallerName is what the network of Caller is called in errors.
 	CallerName string
 	// Refuse, if set, has reads refused that the network was not made for, or that name no
-	// basecalling model: it is told the error, which ends the worker as well.
+	// basecalling model: it is given the error, which ends the worker as well.
 	Refuse func(error)
-	// Targets are the stretches, by contig, whose coverage is told besides, and what is
-	// named there; nil: none. Panels is the fingerprint of the panels that ask for them.
+	// Targets are the stretches, by contig, whose coverage is reported besides, and what
+	// is named there; nil: none. Panels is the fingerprint of the panels that ask for
+	// them.
 	Targets map[string]variant.Targets
 	Panels  string
-	// Regions, if set, knows the regions of all handlers, for those who look at them.
+	// Regions, if set, knows the regions of all handlers, for readers outside them.
 	Regions *Regions
-	// Survey says what is told, at the end, of places without a variant. By default
-	// nothing is.
+	// Survey says what is reported, at the end, of places without a variant. By
+	// default nothing is.
 	Survey  variant.SurveyConfig
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
@@ -93,7 +94,7 @@ func (k regionKey) compare(o regionKey) int {
 // handler is the stage's worker for one partition of the reads topic.
 type handler struct {
 	// mu is held while a record is handled, and whenever else state is touched:
-	// others look at the regions between two records. See [Regions].
+	// others read the regions between two records. See [Regions].
 	mu sync.Mutex
 
 	cfg                   Config
@@ -193,9 +194,10 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	return append(outs, end...), err
 }
 
-// finalize returns what is final about a region, coverage first: whoever has
-// passed on a final depth, and so knows the panels that asked for it, passes on
-// all of the final calls too, even if processors are replaced meanwhile.
+// finalize returns what is final about a region, coverage first: a consumer
+// that has passed on a final depth, and so knows the panels that asked for it,
+// passes on all of the final calls too, even if processors are replaced
+// meanwhile.
 func (h *handler) finalize(region *variant.Region) ([]stream.Out, error) {
 	final, err := region.Finalize()
 	if err != nil {
@@ -285,8 +287,8 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 	if err != nil {
 		return nil, err
 	}
-	// Behind the calls: that a place has become deep enough to say that nothing
-	// is there must not be heard before what is there.
+	// Behind the calls: a consumer must not learn that a place is deep enough
+	// to say that nothing is there before it has received what is there.
 	coverage, err := h.encodeCoverage(region.Coverage())
 	if err != nil {
 		return nil, err

@@ -348,8 +348,8 @@ func TestRepetitionsAndOrder(t *testing.T) {
 	}
 }
 
-// TestReadsThatGoOn: what is published of reads before their end, and withdrawn, is heard
-// while the run goes on, and changes nothing that is final.
+// TestReadsThatGoOn: what is published of reads before their end, and withdrawn, is
+// received while the run goes on, and changes nothing that is final.
 func TestReadsThatGoOn(t *testing.T) {
 	g := lambda(t)
 	segments := simulate(t, g, "run-1", "lambda", 80, 3)
@@ -565,8 +565,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// watching is a handler that tells the coverage of two targets, one of which no
-// read reaches.
+// watching is a handler that reports the coverage of two targets, one of which
+// no read reaches.
 func watching(t testing.TB, g *genome.Genome, m *Metrics) stream.Handler {
 	t.Helper()
 	h, err := New(Config{
@@ -601,8 +601,8 @@ func coverageOf(t testing.TB, outs []stream.Out) []*streampb.Coverage {
 	return list
 }
 
-// TestCoverageOfARun: the coverage of targets is told while the run goes on and at
-// its end, before the calls and the markers, and watching changes no call.
+// TestCoverageOfARun: the coverage of targets is reported while the run goes on
+// and at its end, before the calls and the markers, and watching changes no call.
 func TestCoverageOfARun(t *testing.T) {
 	g := lambda(t)
 	recs := runRecords(t, simulate(t, g, "run-1", "lambda", 150, 1))

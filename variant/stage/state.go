@@ -28,7 +28,7 @@ const regionVersion = 1
 // maxName bounds names of samples and contigs, as records do.
 const maxName = 512
 
-// maxSectionName leaves room for the number of a batch in what a snapshot takes.
+// maxSectionName leaves space for the number of a batch within what a snapshot allows.
 const maxSectionName = 480
 
 // fingerprint is a hash over what the state depends on besides records.
@@ -198,8 +198,8 @@ func (k regionKey) append(b []byte, batch int) []byte {
 	return packed.AppendLen(packed.AppendUint(b, k.region), batch-stateOnly)
 }
 
-// section names the section of a region's state. Names serve people, and to tell
-// sections apart; one that is too long is replaced by a hash.
+// section names the section of a region's state. Names are for people, and
+// distinguish sections; one that is too long is replaced by a hash.
 func (k regionKey) section() string {
 	name := fmt.Sprintf("region/%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region)
 	if len(name) > maxSectionName {

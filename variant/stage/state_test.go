@@ -166,8 +166,8 @@ func TestSamplesDontMix(t *testing.T) {
 			lists = append(lists, slices.Clone(bySample[sample]))
 		}
 		all := weave(rng, lists...)
-		// Behind the run's own markers, whoever claims it comes too late; its reads
-		// are its own.
+		// Behind the run's own markers, a run that claims the sample comes too
+		// late; its reads are its own.
 		all = append(all, runValues(t, "cell-1", "thief", aligntest.Lambda(t, "cell-1", "thief")[:5])...)
 		got := said(t, handle(t, watching(t, g, nil), records(all)).outs())
 		if strings.Contains(got["thief"], "/end/") {
@@ -219,7 +219,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestSectionNames: names tell regions apart, whatever samples are called, and
+// TestSectionNames: names distinguish regions, whatever samples are called, and
 // fit a snapshot.
 func TestSectionNames(t *testing.T) {
 	long := strings.Repeat("ü", 256)

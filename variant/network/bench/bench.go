@@ -1,5 +1,5 @@
-// Package bench measures how much of a network's speed is left to those who have
-// variants judged by it.
+// Package bench measures how much of a network's speed is left to callers that
+// have variants scored by it.
 package bench
 
 import (
@@ -15,13 +15,13 @@ import (
 
 // Load is what is asked of a network.
 type Load struct {
-	Callers  int // that have alleles judged at the same time
-	Alleles  int // that each has judged together
+	Callers  int // that have alleles scored at the same time
+	Alleles  int // that each has scored together
 	Examples int // in a round, about
 	Rounds   int
 }
 
-// Judging is how fast alleles are judged.
+// Judging is how fast alleles are scored.
 type Judging struct {
 	Model    string `json:"model"`
 	Device   string `json:"device"`
@@ -32,8 +32,8 @@ type Judging struct {
 	Alleles  int    `json:"alleles_per_evaluation"`
 	Rounds   int    `json:"rounds"`
 
-	// Rates of the median round, per second of the clock: examples judged, and
-	// examples that the bare network computes in full batches in turns with that.
+	// Rates of the median round, per second of the clock: examples scored, and
+	// examples that the bare network computes in full batches in turn with that.
 	Rate     float64 `json:"examples_per_s"`
 	BareRate float64 `json:"bare_examples_per_s"`
 	// JudgeOverBare is the one over the other, by the clock and by processor time:
@@ -42,7 +42,7 @@ type Judging struct {
 	JudgeOverBareCPU float64 `json:"judge_over_bare_cpu_time"`
 }
 
-// Measure has made-up examples judged, in turns with as many through the bare
+// Measure has made-up examples scored, in turn with as many through the bare
 // network: the same model, device, batch and sessions, and nothing else.
 func Measure(ctx context.Context, model *network.Model, cfg network.Config, load Load) (j Judging, err error) {
 	if load.Callers < 1 || load.Alleles < 1 || load.Examples < 1 || load.Rounds < 1 {

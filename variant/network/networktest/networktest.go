@@ -46,7 +46,7 @@ func Random(seed uint64) Spec {
 // Odds repeats what the analytic model says of an allele, and holds a site with it
 // for homozygous.
 func Odds() Spec {
-	// Where an example tells the posterior log odds, as asinh(x)/5.
+	// Where an example holds the posterior log odds, as asinh(x)/5.
 	const odds = variant.ExamplePlanes*variant.ExampleColumns + 33
 	present := func(score int) bool { return score == variant.ScoreCopies+2 || score == variant.ScoreZygosity+2 }
 	return Spec{
@@ -88,8 +88,8 @@ func (s Spec) ONNX(t testing.TB) []byte {
 			weights = append(weights, w)
 		}
 	}
-	// A convolution as long as an example is a dense layer, and one that looks at
-	// each example for itself. It gives [N, scores, 1].
+	// A convolution as long as an example is a dense layer, and it computes each
+	// example by itself. It gives [N, scores, 1].
 	graph := &onnxpb.GraphProto{
 		Name:        "test",
 		Initializer: []*onnxpb.TensorProto{tensor("weights", weights, scores, 1, size), tensor("bias", bias, scores)},
