@@ -47,10 +47,11 @@ func (f *Controls) Of(sheet *demux.Sheet, path string, run *demux.RunKey) (carry
 		return controls, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(controls)) { // by its barcode
-		if run == nil {
-			break
+		var key demux.RunKey // of a sheet of one flow cell nothing needs to be known
+		if run != nil {
+			key = *run
 		}
-		if alias := sheet.Alias(run.FlowCell, run.Position, name); alias != "" {
+		if alias := sheet.Alias(key.FlowCell, key.Position, name); alias != "" {
 			controls[alias] = controls[name]
 			delete(controls, name)
 		}
