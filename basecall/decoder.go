@@ -6,9 +6,9 @@ import (
 )
 
 // decoder turns the scores of windows into bases, one window after the other. It
-// is the seam between a network's state space and everything else: whoever cuts
-// windows and joins what is called in them knows no more of decoding than this.
-// It isn't safe for concurrent use.
+// is the seam between a network's state space and everything else: the code that
+// cuts windows and joins the bases called in them knows no more of decoding than
+// this. It isn't safe for concurrent use.
 type decoder interface {
 	// decode returns the bases in the scores of consecutive frames, in ascending order
 	// of frame. Frames are counted from the first one given. The bases are valid until

@@ -12,7 +12,7 @@
 // normalised over what came before its end, and queued as soon as that is there.
 // The batcher (package infer) runs the windows of many reads together and returns
 // one matrix of scores per window, frames by classes. A decoder turns each window
-// into bases and a move table, which tells for every frame whether a base starts
+// into bases and a move table, which states for every frame whether a base starts
 // there. Neighbouring windows share an overlap; their move tables are cut once
 // within it and joined. When the read ends only its last window is left.
 //

@@ -39,7 +39,7 @@ type Manifest struct {
 
 // RNA says that the model is for direct RNA: its chemistry is "rna002" or "rna004",
 // as [signal.Run.Chemistry] names them. RNA passes the pore with its 3' end first, so
-// what the network reads is turned round.
+// the sequence that the network reads is reversed.
 func (m *Manifest) RNA() bool { return strings.HasPrefix(m.Chemistry, "rna") }
 
 // NetworkManifest describes the ONNX file and its ends.
@@ -76,7 +76,7 @@ type NormalisationManifest struct {
 	// window waits for; after eight times as many samples it waits no longer. A
 	// shorter read is normalised as a whole. For "running".
 	Warmup int `toml:"warmup,omitempty"`
-	// Block is the number of samples that are judged together; 0 means 256.
+	// Block is the number of samples that are assessed together; 0 means 256.
 	Block int `toml:"block,omitempty"`
 	// Still is the spread, 1.4826 times the median absolute deviation in
 	// picoamperes, below which nothing moves through the pore during a block: an

@@ -160,7 +160,7 @@ func (n *normaliser) count(h *histogram, samples []int16) {
 	}
 }
 
-// judges reports whether blocks are judged at all; if not, every sample counts.
+// judges reports whether blocks are assessed at all; if not, every sample counts.
 func (n *normaliser) judges() bool { return n.m.Still > 0 && n.gain > 0 }
 
 // moves reports whether a strand moves during a block.

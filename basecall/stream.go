@@ -28,7 +28,7 @@ type Stream struct {
 	timings  *Timings  // nil: nobody wants to know
 }
 
-// Timings tell where the time of a read goes, from when it is observed on.
+// Timings show where the time of a read goes, from when it is observed on.
 type Timings struct {
 	Windows      int           // that were computed
 	First, Last  time.Time     // when the first and the last of them came back
@@ -36,8 +36,8 @@ type Timings struct {
 	Wait, Decode time.Duration // spent waiting for windows to be computed and decoded, and decoding and joining
 }
 
-// Observe has the stream keep times from now on, at the cost of three looks at the
-// clock for a window.
+// Observe has the stream keep times from now on, at the cost of three readings of
+// the clock for a window.
 func (s *Stream) Observe(t *Timings) { s.timings = t }
 
 // pending is a window that the network has or that waits for one before it.

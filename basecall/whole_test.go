@@ -102,6 +102,6 @@ func TestWindowsCallAsTheWholeRead(t *testing.T) {
 	t.Logf("windows of the whole read's scores: %d edits in %d columns, %.4f %% identical", joining.edits, joining.columns, 100*identity(joining.edits, joining.columns))
 	t.Logf("the network in windows: %d edits in %d columns, %.2f %% identical", network.edits, network.columns, 100*identity(network.edits, network.columns))
 	assert.GreaterOrEqual(t, identity(joining.edits, joining.columns), 0.999)
-	// 99.92 % of 390 reads; four have too few bases to tell it from 99.9 %.
+	// 99.92 % of 390 reads; four have too few bases to distinguish it from 99.9 %.
 	assert.GreaterOrEqual(t, identity(network.edits, network.columns), least)
 }

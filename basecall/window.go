@@ -44,8 +44,8 @@ func (w windowing) start(i, samples int) int {
 	return min(i*w.step(), (last+phase-1)/phase*phase)
 }
 
-// pad fills a window of which the first n samples are set by repeating these.
-// Repeated signal looks like signal to a network; what is called in it is dropped.
+// pad fills a window of which the first n samples are set by repeating these. A
+// network takes repeated signal for signal; what is called in it is dropped.
 func pad(window []float32, n int) {
 	for n < len(window) {
 		n += copy(window[n:], window[:n])
