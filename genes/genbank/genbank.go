@@ -28,8 +28,11 @@ type Record struct {
 
 // Coding is a coding sequence as it is annotated.
 type Coding struct {
-	Parts   []Span // in the order of the genome
+	// Parts are in the order in which they are read, or against it if Reverse is set: what crosses a circle's origin has its first bases after its last.
+	Parts   []Span
 	Reverse bool
+	// BothStrands says that parts are of different strands, as trans-splicing joins them: Reverse is that of the first to be read.
+	BothStrands bool
 	// CutLow and CutHigh say that the sequence goes on beyond its lowest and its highest base.
 	CutLow, CutHigh bool
 	Pseudo          bool // marked pseudo or pseudogene: no protein comes of it
@@ -137,8 +140,10 @@ func (p *parser) feature(line string) error {
 		return nil
 	}
 	text := strings.TrimSpace(line)
+	// A line of a text in quotes may begin with a slash.
+	quoted := p.kind == coding && len(p.notes) > 0 && strings.Count(p.notes[len(p.notes)-1], `"`)%2 == 1
 	switch {
-	case strings.HasPrefix(text, "/"):
+	case strings.HasPrefix(text, "/") && !quoted:
 		p.notes = append(p.notes, text[1:])
 	case len(p.notes) == 0:
 		p.location.WriteString(text)
@@ -214,39 +219,104 @@ func isTerm(s string) bool {
 	return found && len(digits) == 7 && strings.Trim(digits, "0123456789") == ""
 }
 
-// locate reads a location: spans in join, order and complement, in any nesting that has one strand.
+// deepest is how many times complement, join and order may stand within each other.
+const deepest = 8
+
+// locate reads a location: spans in join, order and complement, in any nesting.
 func (c *Coding) locate(text string) error {
-	for {
-		inner, found := strings.CutPrefix(text, "complement(")
-		if found {
-			c.Reverse = true
-		} else if inner, found = strings.CutPrefix(text, "join("); !found {
-			inner, found = strings.CutPrefix(text, "order(")
-		}
-		if !found {
-			break
-		}
-		text = strings.TrimSuffix(inner, ")")
+	parts, err := located(text, deepest)
+	if err != nil {
+		return err
 	}
-	for _, part := range strings.Split(text, ",") {
-		if inner, found := strings.CutPrefix(part, "complement("); found {
-			c.Reverse, part = true, strings.TrimSuffix(inner, ")")
-		}
-		low, high, found := strings.Cut(part, "..")
-		if !found {
-			high = low
-		}
-		start, err := strconv.Atoi(strings.TrimLeft(low, "<>"))
-		if err != nil {
-			return fmt.Errorf("location %q is not understood", text)
-		}
-		end, err := strconv.Atoi(strings.TrimLeft(high, "<>"))
-		if err != nil || start < 1 || end < start {
-			return fmt.Errorf("location %q is not understood", text)
-		}
-		c.CutLow = c.CutLow || strings.HasPrefix(low, "<")
-		c.CutHigh = c.CutHigh || strings.HasPrefix(high, ">")
-		c.Parts = append(c.Parts, Span{start, end})
+	c.Reverse = parts[0].reverse
+	for _, p := range parts {
+		c.CutLow, c.CutHigh = c.CutLow || p.cutLow, c.CutHigh || p.cutHigh
+		c.BothStrands = c.BothStrands || p.reverse != c.Reverse
+		c.Parts = append(c.Parts, p.Span)
+	}
+	if c.Reverse && !c.BothStrands {
+		slices.Reverse(c.Parts)
 	}
 	return nil
+}
+
+// part is a span of a location.
+type part struct {
+	Span
+	reverse, cutLow, cutHigh bool
+}
+
+// located are the spans of a location in the order in which they are read; depth is how much deeper it may go.
+func located(text string, depth int) ([]part, error) {
+	wrong := fmt.Errorf("location %q is not understood", text[:min(len(text), 100)])
+	name, inner, within := strings.Cut(text, "(")
+	if !within {
+		return span(text, wrong)
+	}
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !closed || depth == 0 {
+		return nil, wrong
+	}
+	var out []part
+	for inner != "" {
+		one, rest, err := first(inner)
+		if err != nil {
+			return nil, wrong
+		}
+		parts, err := located(one, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		out, inner = append(out, parts...), rest
+	}
+	switch name {
+	case "join", "order":
+	case "complement":
+		slices.Reverse(out)
+		for i := range out {
+			out[i].reverse = !out[i].reverse
+		}
+	default:
+		return nil, wrong
+	}
+	if len(out) == 0 {
+		return nil, wrong
+	}
+	return out, nil
+}
+
+// first parts a list at its first comma that isn't within brackets.
+func first(list string) (one, rest string, err error) {
+	depth := 0
+	for i, c := range list {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			return list[:i], list[i+1:], nil
+		}
+	}
+	if depth != 0 {
+		return "", "", errors.New("brackets that don't match")
+	}
+	return list, "", nil
+}
+
+// span reads a stretch of bases, or one base.
+func span(text string, wrong error) ([]part, error) {
+	low, high, found := strings.Cut(text, "..")
+	if !found {
+		high = low
+	}
+	start, err := strconv.Atoi(strings.TrimLeft(low, "<>"))
+	if err != nil {
+		return nil, wrong
+	}
+	end, err := strconv.Atoi(strings.TrimLeft(high, "<>"))
+	if err != nil || start < 1 || end < start {
+		return nil, wrong
+	}
+	return []part{{Span: Span{start, end}, cutLow: strings.HasPrefix(low, "<"), cutHigh: strings.HasPrefix(high, ">")}}, nil
 }

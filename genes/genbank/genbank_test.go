@@ -82,6 +82,35 @@ func wanted() *Record {
 	}
 }
 
+func TestLocations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Coding{
+		"7":                               {Parts: []Span{{7, 7}}},
+		"join(90..100,1..20)":             {Parts: []Span{{90, 100}, {1, 20}}},
+		"complement(join(90..100,1..20))": {Parts: []Span{{90, 100}, {1, 20}}, Reverse: true},
+		"join(complement(1..20),complement(90..100))": {Parts: []Span{{90, 100}, {1, 20}}, Reverse: true},
+		"join(complement(30..>40),complement(<1..20))": {
+			Parts: []Span{{1, 20}, {30, 40}}, Reverse: true, CutLow: true, CutHigh: true,
+		},
+		"order(complement(join(1..2,4..5)),7..8)": {Parts: []Span{{4, 5}, {1, 2}, {7, 8}}, Reverse: true, BothStrands: true},
+	} {
+		var got Coding
+		require.NoError(t, got.locate(text), text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "join()", "join(1..2", "1..2)", "join(1..2),3..4", "join(1..2),(3..4)", "bond(1..2)", "X1.1:1..2", strings.Repeat("complement(", 1000) + "1" + strings.Repeat(")", 1000)} {
+		require.ErrorContains(t, new(Coding).locate(text), "is not understood", text)
+	}
+}
+
+// TestSlashInText: a line that begins with a slash is no qualifier where a text in quotes goes on.
+func TestSlashInText(t *testing.T) {
+	t.Parallel()
+	records, err := Read(strings.NewReader(strings.Replace(record, "CDS goes on\"", "/gene=and on\"", 1)))
+	require.NoError(t, err)
+	require.Equal(t, []*Record{wanted()}, records)
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(record)
 	f.Add("LOCUS a\nFEATURES x\n     CDS             join(complement(1..2),complement(4..5))\nORIGIN\n//\n")

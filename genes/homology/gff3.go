@@ -24,6 +24,7 @@ type codingRows struct {
 	line    int
 	contig  string
 	reverse bool
+	both    bool // has rows on both strands
 	parts   []stretch
 	skips   []int // phase of each part
 	id      string
@@ -31,17 +32,23 @@ type codingRows struct {
 	attrs   map[string]string
 }
 
+// gff3 is what was read of a file.
+type gff3 struct {
+	features map[string]row // by ID
+	circular map[string]bool
+	byID     map[string]*codingRows
+	all      []*codingRows
+}
+
 // readGFF3 reads the coding sequences of GFF3 in NCBI's, Ensembl's, Prokka's and Bakta's dialects. Their genes' names are taken if they
 // themselves have none.
 func readGFF3(r *bufio.Reader, sequences map[string][]byte) ([]Protein, error) {
-	features := map[string]row{}
-	byID := map[string]*codingRows{}
-	var all []*codingRows
+	file := gff3{features: map[string]row{}, circular: map[string]bool{}, byID: map[string]*codingRows{}}
 	// The lines are read one by one, so that what follows ##FASTA is left for the reader of genomes.
 	for n := 1; ; n++ {
-		text, err := r.ReadString('\n')
-		if len(text) > maxLine {
-			return nil, fmt.Errorf("line %d: longer than %d bytes", n, maxLine)
+		text, err := readLine(r, maxRow)
+		if errors.Is(err, errLongLine) {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		line := strings.TrimRight(text, "\r\n")
 		if line == "##FASTA" {
@@ -58,7 +65,7 @@ func readGFF3(r *bufio.Reader, sequences map[string][]byte) ([]Protein, error) {
 			break
 		}
 		if line != "" && line[0] != '#' {
-			if err := takeRow(line, n, features, byID, &all); err != nil {
+			if err := file.take(line, n); err != nil {
 				return nil, fmt.Errorf("line %d: %w", n, err)
 			}
 		}
@@ -68,17 +75,17 @@ func readGFF3(r *bufio.Reader, sequences map[string][]byte) ([]Protein, error) {
 			return nil, err
 		}
 	}
-	if len(all) > 0 && len(sequences) == 0 {
+	if len(file.all) > 0 && len(sequences) == 0 {
 		return nil, errors.New("it has no sequence: add the genome behind a comma, as GENES.gff3,GENOME.fa")
 	}
 	var list []Protein
-	for _, c := range all {
-		p, ok := c.protein(features)
-		if !ok {
+	for _, c := range file.all {
+		p, ok := c.protein(file.features)
+		if !ok || c.both {
 			continue
 		}
 		var err error
-		if p.Seq, err = c.translate(sequences); err != nil {
+		if p.Seq, err = c.translate(sequences, file.circular[c.contig]); err != nil {
 			return nil, fmt.Errorf("line %d: %w", c.line, err)
 		}
 		list = append(list, p)
@@ -86,7 +93,28 @@ func readGFF3(r *bufio.Reader, sequences map[string][]byte) ([]Protein, error) {
 	return list, nil
 }
 
-func takeRow(line string, n int, features map[string]row, byID map[string]*codingRows, all *[]*codingRows) error {
+// maxRow bounds a row of GFF3: notes of some files have tens of thousands of bytes.
+const maxRow = 1 << 24
+
+var errLongLine = errors.New("the line is too long")
+
+// readLine is the next line with its end, and io.EOF if it is the last.
+func readLine(r *bufio.Reader, most int) (string, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if len(line)+len(piece) > most {
+			return "", fmt.Errorf("%w: more than %d bytes", errLongLine, most)
+		}
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(line), err
+		}
+	}
+}
+
+// take takes a row.
+func (g *gff3) take(line string, n int) error {
 	column := strings.Split(line, "\t")
 	if len(column) != 9 {
 		return fmt.Errorf("%d columns, want the nine of GFF3", len(column))
@@ -101,8 +129,11 @@ func takeRow(line string, n int, features map[string]row, byID map[string]*codin
 	parent, _, _ = strings.Cut(parent, ",")
 	parent = vcf.Unescape(parent)
 	if column[2] != "CDS" {
+		if attrs["Is_circular"] == "true" {
+			g.circular[vcf.Unescape(column[0])] = true
+		}
 		if id != "" {
-			features[id] = row{
+			g.features[id] = row{
 				parent: parent, name: vcf.Unescape(firstOf(attrs["gene"], attrs["Name"])), product: vcf.Unescape(firstOf(attrs["product"], attrs["description"])),
 				pseudo: column[2] == "pseudogene" || attrs["pseudo"] == "true" || strings.Contains(attrs["biotype"], "pseudogene"),
 			}
@@ -122,12 +153,13 @@ func takeRow(line string, n int, features map[string]row, byID map[string]*codin
 		return fmt.Errorf("phase %q is not 0, 1 or 2", column[7])
 	}
 	key := column[0] + "\x00" + firstOf(id, parent)
-	c := byID[key]
+	c := g.byID[key]
 	if c == nil || key == column[0]+"\x00" {
 		c = &codingRows{line: n, contig: vcf.Unescape(column[0]), reverse: column[6] == "-", id: id, parent: parent, attrs: attrs}
-		byID[key] = c
-		*all = append(*all, c)
+		g.byID[key] = c
+		g.all = append(g.all, c)
 	}
+	c.both = c.both || c.reverse != (column[6] == "-")
 	c.parts = append(c.parts, stretch{start - 1, end})
 	c.skips = append(c.skips, skip)
 	return nil
@@ -167,7 +199,7 @@ func (c *codingRows) protein(features map[string]row) (Protein, bool) {
 }
 
 // translate reads the sequence. Without transl_table it has the code of bacteria, whose amino acids are those of the standard one.
-func (c *codingRows) translate(sequences map[string][]byte) ([]byte, error) {
+func (c *codingRows) translate(sequences map[string][]byte, circular bool) ([]byte, error) {
 	seq, known := sequences[c.contig]
 	if !known {
 		return nil, fmt.Errorf("sequence %q is not in the FASTA", c.contig)
@@ -179,20 +211,54 @@ func (c *codingRows) translate(sequences map[string][]byte) ([]byte, error) {
 			return nil, fmt.Errorf("transl_table %q is no number", text)
 		}
 	}
-	order := make([]int, len(c.parts))
+	n := len(seq)
+	all := slices.Clone(c.parts)
+	for i, p := range all {
+		if circular && n <= p.start && p.end <= 2*n { // behind the origin, counted on
+			all[i] = stretch{p.start - n, p.end - n}
+		}
+	}
+	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return c.parts[a].start - c.parts[b].start })
+	slices.SortStableFunc(order, func(a, b int) int { return all[a].start - all[b].start })
+	if circular {
+		turn(all, order, n)
+	}
 	parts := make([]stretch, len(order))
 	for i, k := range order {
-		parts[i] = c.parts[k]
+		parts[i] = all[k]
 	}
 	first := order[0]
 	if c.reverse {
 		first = order[len(order)-1]
 	}
 	return translated(seq, parts, c.reverse, c.skips[first], c.get("partial") != "true", table)
+}
+
+// turn has the order of the parts begin before the origin of a circular sequence where they cross it: with the one behind the longest stretch that is
+// in none of them.
+func turn(parts []stretch, order []int, length int) {
+	end := 0
+	for _, p := range parts {
+		end = max(end, p.end)
+	}
+	start := parts[order[0]].start
+	if end < length || end == length && start > 0 {
+		return
+	}
+	at, longest := 0, start+length-end
+	end = start
+	for i, k := range order {
+		if gap := parts[k].start - end; gap > longest {
+			at, longest = i, gap
+		}
+		end = max(end, parts[k].end)
+	}
+	slices.Reverse(order[:at])
+	slices.Reverse(order[at:])
+	slices.Reverse(order)
 }
 
 // get is an attribute; empty if there is none.

@@ -213,7 +213,7 @@ func readGenBank(r io.Reader) ([]Protein, error) {
 				continue
 			}
 			if len(p.Seq) == 0 {
-				if len(record.Seq) == 0 {
+				if len(record.Seq) == 0 || c.BothStrands {
 					continue
 				}
 				parts := make([]stretch, len(c.Parts))

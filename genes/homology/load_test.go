@@ -1,8 +1,10 @@
 package homology
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,7 @@ func TestRead(t *testing.T) {
 		{name: "GFF3 with its genome", text: "##gff-version 3\n" + ncbiRows + ensemblRows + "##FASTA\n" + cdsGenome, want: []Protein{fromNCBI, efgH}},
 		{name: "GFF3 beside its genome", text: ncbiRows, sequences: map[string][]byte{"chr": []byte("GGATGGCTTGCTAAGGTTAAGCGGCCATGG")}, want: []Protein{fromNCBI}},
 		{name: "in two parts across the origin", text: "##gff\nc\tx\tCDS\t1\t3\t.\t+\t0\tID=a;locus_tag=L\nc\tx\tCDS\t4\t15\t.\t+\t0\tID=a;locus_tag=L\n", sequences: map[string][]byte{"c": []byte("ATGAAAGGGTGA")}, want: []Protein{{ID: "L", Seq: []byte("MKG*M")}}},
+		{name: "in rows on both strands", text: "##gff\nc\tx\tCDS\t1\t3\t.\t+\t0\tID=a;locus_tag=L\nc\tx\tCDS\t4\t9\t.\t-\t0\tID=a;locus_tag=L\nc\tx\tCDS\t1\t6\t.\t+\t0\tID=b;locus_tag=M\n", sequences: map[string][]byte{"c": []byte("ATGAAAGGGTGA")}, want: []Protein{{ID: "M", Seq: []byte("MK")}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +57,84 @@ func TestRead(t *testing.T) {
 			}
 			require.Equal(t, tt.want, got)
 		})
+	}
+}
+
+// TestAcrossTheOrigin: a coding sequence of three exons on a circle is the same protein wherever the circle is cut, on both strands, in GFF3's rows in
+// any order, counted on behind the origin or anew, and in both forms of GenBank's location.
+func TestAcrossTheOrigin(t *testing.T) {
+	t.Parallel()
+	const circle = "CCCCCCATGAAACCCGGGTTTCCCTGGTAACCCCCCCCCC"
+	exons := [][2]int{{6, 12}, {15, 21}, {24, 30}}
+	const want = "MKGFW"
+	n := len(circle)
+	for cut := range n {
+		for _, reverse := range []bool{false, true} {
+			seq := circle[cut:] + circle[:cut]
+			var whole, split [][2]int // as they are read on the strand that is written
+			for _, e := range exons {
+				start := (e[0] - cut + n) % n
+				end := start + e[1] - e[0]
+				if reverse {
+					start, end = ((n-end)%n+n)%n, ((n-end)%n+n)%n+end-start
+				}
+				whole = append(whole, [2]int{start, end})
+			}
+			strand := "+"
+			if reverse {
+				slices.Reverse(whole)
+				strand, seq = "-", string(Complemented([]byte(seq)))
+			}
+			for _, e := range whole {
+				if e[1] <= n {
+					split = append(split, e)
+				} else {
+					split = append(split, [2]int{e[0], n}, [2]int{0, e[1] - n})
+				}
+			}
+			counted := slices.Clone(whole)
+			for i := range counted {
+				if i > 0 && counted[i][0] < counted[i-1][0] {
+					counted[i][0], counted[i][1] = counted[i][0]+n, counted[i][1]+n
+				}
+			}
+			for name, parts := range map[string][][2]int{"whole": whole, "split": split, "counted on": counted} {
+				rows := make([]string, len(parts))
+				for i, p := range parts {
+					rows[i] = fmt.Sprintf("c\tx\tCDS\t%d\t%d\t.\t%s\t0\tID=a;locus_tag=L\n", p[0]+1, p[1], strand)
+				}
+				for range 2 {
+					slices.Reverse(rows)
+					text := "##gff-version 3\nc\tx\tregion\t1\t40\t.\t+\t.\tID=c;Is_circular=true\n" + strings.Join(rows, "") + "##FASTA\n>c\n" + seq + "\n"
+					got, err := Read(strings.NewReader(text), "x", nil)
+					require.NoError(t, err)
+					// Where the circle is cut between exons, rows don't show which of them is the first unless they are counted on.
+					between := slices.ContainsFunc([][2]int{{12, 15}, {21, 24}}, func(i [2]int) bool { return i[0] <= cut && cut <= i[1] })
+					if !between {
+						require.Equal(t, want, string(got[0].Seq), "%s %d %s\n%s", name, cut, strand, text)
+					}
+				}
+			}
+			spans := make([]string, len(split))
+			for i, p := range split {
+				spans[i] = fmt.Sprintf("%d..%d", p[0]+1, p[1])
+			}
+			locations := []string{"join(" + strings.Join(spans, ",") + ")"}
+			if reverse {
+				locations[0] = "complement(" + locations[0] + ")"
+				for i := range spans {
+					spans[i] = "complement(" + spans[i] + ")"
+				}
+				slices.Reverse(spans)
+				locations = append(locations, "join("+strings.Join(spans, ",")+")")
+			}
+			for _, location := range locations {
+				text := "LOCUS       a 40 bp DNA circular\nFEATURES\n     CDS             " + location + "\n                     /locus_tag=\"L\"\nORIGIN\n        1 " + seq + "\n//\n"
+				got, err := Read(strings.NewReader(text), "x", nil)
+				require.NoError(t, err)
+				require.Equal(t, want, string(got[0].Seq), location)
+			}
+		}
 	}
 }
 
@@ -81,7 +162,9 @@ func TestReadRefuses(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	_, err := Read(strings.NewReader(">a\nMKV\n"), "file", map[string][]byte{})
+	_, err := Read(strings.NewReader("##gff-version 3\n"+strings.Repeat("x", maxRow+1)), "file", nil)
+	require.ErrorContains(t, err, "line 2: the line is too long")
+	_, err = Read(strings.NewReader(">a\nMKV\n"), "file", map[string][]byte{})
 	require.ErrorContains(t, err, "before the comma, GFF3 is wanted")
 	_, err = Load(filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "no such file")
