@@ -40,6 +40,8 @@ const (
 	brokenIdentity, brokenCoverage = .6, .7
 	// missingPart is the fewest residues of the known protein whose lack is looked into.
 	missingPart = 15
+	// mostMissing is how many residues of a missing part are looked for, those next to the gene: what aligning them takes grows with the square.
+	mostMissing = 4000
 	// flank is how far beyond the missing part's length its remains may be: insertion sequences are shorter.
 	flank = 2500
 	// apart is the distance in bases from which parts are interrupted.
@@ -117,9 +119,9 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 	begin := r.start
 	known := hit.Protein.Seq
 	whole := true
-	if missing := hit.Start; missing >= missingPart {
-		at := begin + 3*hit.QueryStart
-		switch place, from, frame := b.locate(s, known[:missing], at-3*(missing+flank/3), at+3*missingPart, w); {
+	if missing := min(hit.Start, mostMissing); missing >= missingPart {
+		at, left := begin+3*hit.QueryStart, hit.Start-missing
+		switch place, from, frame := b.locate(s, known[left:hit.Start], at-3*(missing+flank/3), at+3*missingPart, w); {
 		case place == nil:
 			whole = false
 		case frame == 0 && !b.stops(s, from+3*place.From, at):
@@ -131,12 +133,12 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 			low, high := from+frame+3*place.From, from+frame+3*place.To
 			r.faults = append(r.faults, kindOf(frame, at-high))
 			r.pieces = append(r.pieces, [2]int{low, high})
-			r.start, r.from = min(r.start, low), place.Start
+			r.start, r.from = min(r.start, low), left+place.Start
 		}
 	}
-	if missing := len(known) - hit.End; missing >= missingPart {
+	if missing := min(len(known)-hit.End, mostMissing); missing >= missingPart {
 		at := begin + 3*hit.QueryEnd
-		switch place, from, frame := b.locate(s, known[hit.End:], at-3*missingPart, at+3*(missing+flank/3), w); {
+		switch place, from, frame := b.locate(s, known[hit.End:hit.End+missing], at-3*missingPart, at+3*(missing+flank/3), w); {
 		case place == nil:
 			whole = false
 		case frame == 0 && !b.stops(s, at, from+3*place.To):

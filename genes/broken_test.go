@@ -96,6 +96,40 @@ func TestBrokenGenes(t *testing.T) {
 	}
 }
 
+// TestLongMissingParts: of a protein that has far more residues than the gene, those next to the gene are looked for.
+func TestLongMissingParts(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(13, 14))
+	codons := map[byte]string{'A': "GCA", 'C': "TGC", 'D': "GAC", 'E': "GAG", 'F': "TTC", 'G': "GGA", 'H': "CAC", 'I': "ATC", 'K': "AAG", 'L': "CTG", 'N': "AAC", 'P': "CCA", 'Q': "CAG", 'R': "CGC", 'S': "TCC", 'T': "ACA", 'V': "GTG", 'W': "TGG", 'Y': "TAC"}
+	known := make([]byte, 9000)
+	var seq []byte
+	for i := range known {
+		known[i] = "ACDEFGHIKLNPQRSTVWY"[rng.IntN(19)]
+		seq = append(seq, codons[known[i]]...)
+	}
+	const broken = 6000 // residue with a base less
+	seq = append(append(slices.Delete(seq, 3*broken, 3*broken+1), "TAA"...), make([]byte, 300)...)
+	index, err := homology.NewIndex([]homology.Protein{{ID: "x", Gene: "x", Seq: known}})
+	require.NoError(t, err)
+	for _, reverse := range []bool{false, true} {
+		c, gene := Contig{Name: "c", Seq: seq}, Gene{Start: 3*broken + 2, End: 3*len(known) + 2, Reverse: reverse}
+		low, high := 3*(broken+1-mostMissing), gene.End
+		if reverse {
+			n := len(seq)
+			c.Seq = homology.Complemented(seq)
+			gene.Start, gene.End, low, high = n-gene.End, n-gene.Start, n-high, n-low
+		}
+		r := &Result{Code: 11, Genes: []Gene{gene}}
+		require.NoError(t, r.Name(t.Context(), []Contig{c}, &Naming{Known: index, Identity: .5, Coverage: .8}))
+		require.Len(t, r.Pseudogenes, 1)
+		p := r.Pseudogenes[0]
+		require.Equal(t, []Fault{Frameshift}, p.Faults)
+		require.InDelta(t, low, p.Start, 9)
+		require.InDelta(t, high, p.End, 9)
+		require.InDelta(t, float64(len(known)-broken+mostMissing)/float64(len(known)), p.Coverage, .001)
+	}
+}
+
 // TestSelenocysteineIsNoFault: the rest of a selenoprotein lies behind a stop codon that is read as an amino acid.
 func TestSelenocysteineIsNoFault(t *testing.T) {
 	t.Parallel()

@@ -354,7 +354,11 @@ func (s *session) Input(row int) []float32 {
 
 // Count implements Runner.
 func (s *session) Count(row, frames int) {
-	if s.wanted != nil {
+	switch {
+	case s.wanted == nil:
+	case frames == 0:
+		s.wanted[row] = int32(s.net.Frames)
+	default:
 		s.wanted[row] = int32(frames)
 	}
 }

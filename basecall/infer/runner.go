@@ -42,8 +42,8 @@ type Network struct {
 type Runner interface {
 	// Input returns the place for the samples of a row, of the length of a window.
 	Input(row int) []float32
-	// Count says how many frames of a row are wanted from now on, where the device decodes them. Until
-	// then it is all.
+	// Count says how many frames of a row are wanted from now on, where the device decodes them; 0 means
+	// all, as it is until then.
 	Count(row, frames int)
 	// Run computes the first rows rows and returns how many were computed with
 	// padding, rows at least.

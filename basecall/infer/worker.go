@@ -142,9 +142,7 @@ func (w *worker) compute(p *place) bool {
 			b.cfg.Metrics.queueDuration(start.Sub(req.queued))
 		}
 		copy(p.runner.Input(row), req.Input)
-		if req.Frames > 0 {
-			p.runner.Count(row, req.Frames)
-		}
+		p.runner.Count(row, req.Frames)
 	}
 	b.mu.Lock()
 	w.batch = p.batch

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,6 +122,22 @@ func changed(rng *rand.Rand, a []byte, rate, gaps float64) []byte {
 		out = append(out, r)
 	}
 	return out
+}
+
+// TestLocate: the best place is that of all pairs, whichever of part and text is the longer one and wherever they meet.
+func TestLocate(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(11, 12))
+	var w Workspace
+	for range 200 {
+		shared := random(rng, 20+rng.IntN(60))
+		part := slices.Concat(random(rng, rng.IntN(90)), shared, random(rng, rng.IntN(90)))
+		text := slices.Concat(random(rng, rng.IntN(90)), changed(rng, shared, .1, .02), random(rng, rng.IntN(90)))
+		want := w.align(part, text, 0, len(part)+len(text))
+		got, found := Locate(lettersOf(part), lettersOf(text), 1e9, &w)
+		require.True(t, found)
+		require.Equal(t, Place{want.fromA, want.toA, want.fromB, want.toB, float64(want.identical) / float64(want.columns)}, got)
+	}
 }
 
 func lettersOf(encoded []byte) []byte {

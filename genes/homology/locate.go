@@ -16,7 +16,8 @@ func Locate(part, text []byte, expect float64, w *Workspace) (Place, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return Place{}, false
 	}
-	got := w.align(a, b, 0, len(a)+len(b))
+	// The band has all pairs: its first cell is before b in each row, and its last one is b's last or behind it.
+	got := w.align(a, b, (len(b)-len(a))>>1, (len(a)+len(b)+1)/2)
 	if got.columns == 0 || kappa*float64(len(a))*float64(len(b))*math.Exp(-lambda*float64(got.score)) > expect {
 		return Place{}, false
 	}

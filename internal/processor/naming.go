@@ -44,7 +44,7 @@ func (n *Naming) name(ctx context.Context, found *Found) error {
 	}
 	naming := genes.Naming{Identity: n.Identity / 100, Coverage: n.Coverage / 100}
 	for flag, share := range map[string]*float64{"protein-identity": &naming.Identity, "protein-coverage": &naming.Coverage} {
-		if *share < 0 || *share > 1 {
+		if !(*share >= 0 && *share <= 1) {
 			return fmt.Errorf("--%s %g is no percentage", flag, 100**share)
 		}
 	}

@@ -209,6 +209,9 @@ func (k *keras) build(model *kerasModel) ([]byte, int, error) {
 	return onnx, out.cut, err
 }
 
+// maxChannels is more than any layer of such a network has.
+const maxChannels = 1 << 16
+
 // maxLayers is more than any such network has one behind the other.
 const maxLayers = 1000
 
@@ -340,6 +343,9 @@ func (k *keras) normalisation(l *kerasLayer, channels int) (*affine, error) {
 	if axis := strings.Trim(string(l.Config.Axis), "[] "); axis != "-1" && axis != "2" {
 		return nil, fmt.Errorf("layer %s normalises axis %s, not channels", l.Name, axis)
 	}
+	if channels < 1 || channels > maxChannels { // before memory is taken for so many
+		return nil, fmt.Errorf("layer %s normalises %d channels", l.Name, channels)
+	}
 	weights := newLayerWeights(k.weights, l.Name)
 	gamma, beta := make([]float32, channels), make([]float32, channels)
 	for i := range gamma {
@@ -420,6 +426,7 @@ func (k *keras) convolution(l *kerasLayer, x value, then *affine) (value, error)
 type layerWeights struct {
 	layer string
 	all   map[string]*hdf5.Object
+	seen  int // links
 	err   error
 }
 
@@ -437,10 +444,16 @@ func newLayerWeights(weights *hdf5.Object, layer string) *layerWeights {
 // deepest is how many groups are in each other at most.
 const deepest = 4
 
+// maxLinks is more than any layer's group has: groups may be links to each other.
+const maxLinks = 1000
+
 func (w *layerWeights) collect(group *hdf5.Object, depth int) error {
 	links, err := group.Links()
 	if err != nil {
 		return err
+	}
+	if w.seen += len(links); w.seen > maxLinks {
+		return fmt.Errorf("layer %s has more than %d links", w.layer, maxLinks)
 	}
 	for _, link := range links {
 		o, err := group.Follow(link)

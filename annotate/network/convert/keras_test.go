@@ -66,6 +66,7 @@ func TestKerasRefused(t *testing.T) {
 		{"an even width", `"kernel_size": [3], "strides": [1], "padding": "same", "dilation_rate": [2]`, `"kernel_size": [2], "strides": [1], "padding": "same", "dilation_rate": [1]`, `has the padding "same" at width 2`},
 		{"not a layer", `[["add_1", 0, 0`, `[["odd_1", 0, 0`, `layer "odd_1" is called, and not there`},
 		{"in a circle", `[[["activation_1", 0, 0`, `[[["activation_2", 0, 0`, "more than 1000 layers"},
+		{"no filters", `"filters": 2, "kernel_size": [3]`, `"filters":-2, "kernel_size": [3]`, "normalises -2 channels"},
 		{"a weight less", "moving_mean:0", "moving_maen:0", "has no weight moving_mean"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
