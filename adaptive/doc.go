@@ -7,7 +7,7 @@
 //
 // Strategy: the current of a read's beginning is collected ([Read]). It is evaluated
 // when there is enough of it, and again whenever there is twice as much, up to a limit
-// ([Schedule]). For an evaluation ([Look]) the caller basecalls and aligns the read. A
+// ([Schedule]). For an evaluation ([Evaluation]) the caller basecalls and aligns the read. A
 // [Policy] decides from the alignments whether the read lies on the [Targets], or that
 // it can't be decided yet. A read is ejected only if everything that is known of it
 // speaks for that: a read that is doubtful at the last evaluation is kept.

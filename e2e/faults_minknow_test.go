@@ -157,7 +157,7 @@ var minknowFaults = map[string]func(*fault){
 		require.NoError(f, younger.Start())
 		f.Cleanup(func() { younger.Process.Kill(); younger.Wait() })
 	},
-	"live signal finds no room": func(f *fault) {
+	"live signal finds no space": func(f *fault) {
 		sim := f.sequencer("--pace", "20")
 		broker := f.kafka()
 		f.runs(sim.follow("--max-buffered", "4MiB")...)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRunNotifies: a run tells a webhook of its alerts, one that fails at first and once doesn't answer in time, and ends when the receiver has all of them: each alert of the
+// TestRunNotifies: a run sends its alerts to a webhook, one that fails at first and once doesn't answer in time, and ends when the receiver has all of them: each alert of the
 // results, and none under two ids. A receiver that is never there, or that refuses, is named in one line, and the results are there.
 func TestRunNotifies(t *testing.T) {
 	t.Parallel()

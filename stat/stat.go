@@ -8,7 +8,7 @@ type Number interface {
 
 // Quantile returns the q-quantile of sorted values, q from 0 to 1, by linear interpolation between
 // the two nearest (type 7 of Hyndman and Fan, "Sample Quantiles in Statistical Packages", 1996, which
-// NumPy and R use unless told otherwise). It is 0 if there are no values.
+// NumPy and R use by default). It is 0 if there are no values.
 func Quantile[T Number](sorted []T, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

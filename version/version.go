@@ -26,7 +26,7 @@ type Build struct {
 	Platform string `json:"platform"`           // for example "linux/amd64"
 }
 
-// Read returns what the running program was built from: what the linker was told,
+// Read returns what the running program was built from: what the linker was given,
 // otherwise what the go command knew.
 func Read() Build {
 	info, ok := debug.ReadBuildInfo()
@@ -54,7 +54,7 @@ func read(info *debug.BuildInfo, commit, time string) Build {
 	return b
 }
 
-// shortCommit is as much of a commit as tells it apart.
+// shortCommit is how much of a commit identifies it.
 const shortCommit = 12
 
 // String is the version and, where it is known, the commit: "0.1.0 (f79f9af3c1d2, modified)".

@@ -4,7 +4,7 @@
 // # The life of an evaluation
 //
 // The handler of a signal partition collects the beginning of each channel's read
-// ([channels]). When there is enough of one, an evaluation (a [look]) is queued at the
+// ([channels]). When there is enough of one, an [evaluation] is queued at the
 // [desk], which all partitions of the process share. A free worker takes the evaluation
 // whose signal is the youngest, basecalls and aligns that signal, and asks the policy. A
 // decision is published at once.

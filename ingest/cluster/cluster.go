@@ -263,7 +263,7 @@ func explain(err error) error {
 	case kafka.IsMissingTopic(err):
 		return &ingest.PermanentError{Err: fmt.Errorf("%w: topics are made when ingest starts; start it again", err)}
 	case kafka.IsClock(err):
-		return fmt.Errorf("%w, as they take the time of its records for wrong: look at this machine's clock: %w", ingest.ErrRefused, err)
+		return fmt.Errorf("%w, as they take the time of its records for wrong: check this machine's clock: %w", ingest.ErrRefused, err)
 	case kafka.IsTransient(err):
 		return err
 	}

@@ -146,7 +146,7 @@ func TestClockAhead(t *testing.T) {
 	}
 	same(t, l.signal(t), want)
 	logged := log.String()
-	if n := strings.Count(logged, "look at this machine's clock"); n != 1 {
+	if n := strings.Count(logged, "check this machine's clock"); n != 1 {
 		t.Errorf("%d lines about the clock:\n%s", n, logged)
 	}
 	if strings.Count(logged, "level=WARN") != 1 || !strings.Contains(logged, "Kafka takes signal again") {

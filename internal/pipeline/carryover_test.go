@@ -68,7 +68,7 @@ func TestDoubtful(t *testing.T) {
 	}
 }
 
-// TestCarriedWarnings: a reader of the results is told of controls without reads, and of what isn't bounded.
+// TestCarriedWarnings: controls without reads, and what isn't bounded, are reported to readers of the results.
 func TestCarriedWarnings(t *testing.T) {
 	require.Empty(t, (*Carried)(nil).Warnings())
 	c := &Carried{Silent: []string{"water"}}

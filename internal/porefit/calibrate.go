@@ -10,7 +10,7 @@ import (
 	"github.com/porestream/porestream/simulate/squiggle"
 )
 
-// Measure is a method of a [Judge] to measure reads: with or without knowing the bases.
+// Measure is a method of a [Meter] to measure reads: with or without knowing the bases.
 type Measure func([]Stretch) (*Measured, error)
 
 // Calibration finds the profile by which simulated reads are measured as real ones are.

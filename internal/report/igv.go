@@ -35,8 +35,8 @@ type igvResource struct {
 	Name string `xml:"name,attr,omitempty"`
 }
 
-// WriteSession writes a session for IGV desktop into a run's folder: its reference, its genes, the calls of each sample and alignments, at the gravest place that the
-// report tells of. Files of the folder are named as they lie in it, so that the folder can be moved; all others from the root.
+// WriteSession writes a session for IGV desktop into a run's folder: its reference, its genes, the calls of each sample and alignments, at the gravest place of the
+// report. Files of the folder are named as they lie in it, so that the folder can be moved; all others from the root.
 func WriteSession(dir string, of Session) error {
 	r, err := readFolder(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func sessionPath(dir, path string) (string, error) {
 	return abs, nil
 }
 
-// locusOf is the first place that a report tells of: of a finding, else of a variant.
+// locusOf is the first place of a report: of a finding, else of a variant.
 func locusOf(v *view) string {
 	for i := range v.Samples {
 		for _, f := range v.Samples[i].Findings {

@@ -124,7 +124,7 @@ func (r *Reporter) Started() time.Time { return r.cfg.Process.Started }
 // sent is lost.
 func (r *Reporter) Run(ctx context.Context, to Sender) {
 	var work sync.WaitGroup
-	// Looking at regions waits for their handlers, and the rest must not wait for that.
+	// Reading regions waits for their handlers, and the rest must not wait for that.
 	if r.cfg.Depths != nil {
 		work.Go(func() {
 			r.every(ctx, func() {

@@ -172,7 +172,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.topic(Write, "how runs ended", t.Runs)
 		}
 		if role == RoleMethylate {
-			l.topic(Write, "telling all partitions how sure calls are", s.input)
+			l.topic(Write, "how sure calls are, for all partitions", s.input)
 		}
 		l.topic(Write, "records it can't process", t.DeadLetters)
 		l.topic(Write, "reports for the live page", t.Status)
@@ -233,11 +233,11 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		if d.Panels {
 			inputs = append(inputs, t.Watch)
 		}
-		l.topic(Read, "looking at dead letters", t.DeadLetters)
+		l.topic(Read, "reading dead letters", t.DeadLetters)
 		l.topic(Write, "marking what was redriven", t.DeadLetters)
 		l.topic(Read, "replay", inputs...)
 		l.topic(Write, "redriving dead letters", inputs...)
-		l.topic(Read, "looking at states", t.State)
+		l.topic(Read, "reading states", t.State)
 		l.topic(Write, "reset of states", t.State)
 		for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleMethylate, RoleAnnotate, RoleWatch} {
 			if (stage != RoleWatch || d.Panels) && (stage != RoleMethylate || d.Methylation) {

@@ -53,7 +53,7 @@ var codeAdvice = map[kafka.Error]string{
 	kafka.UnsupportedVersion:                 "transactions need Kafka 2.5 or later: update the brokers, or use --delivery at-least-once",
 	kafka.InvalidReplicationFactor:           "--replication asks for more brokers than there are",
 	kafka.InvalidConfiguration:               "the brokers don't take a setting of the topic: see their version and logs",
-	kafka.InvalidTimestamp:                   "records' times are too far from the brokers' clock (message.timestamp.after.max.ms, an hour by default): look at this machine's clock",
+	kafka.InvalidTimestamp:                   "records' times are too far from the brokers' clock (message.timestamp.after.max.ms, an hour by default): check this machine's clock",
 	kafka.PolicyViolation:                    "the brokers' policy (create.topic.policy.class.name) forbids the topic's settings: have it made by their administrator",
 	kafka.InvalidTransactionTimeout:          "raise the brokers' transaction.max.timeout.ms to a minute at least",
 	kafka.KafkaStorageError:                  "a broker can't write its log: free space on its disk, or replace it, and start it again",

@@ -129,7 +129,7 @@ func faults() []fault {
 				streamtest.Refuse(fake, kmsg.Produce, kerr.NotEnoughReplicas, -1)
 				return produceTo(t, c, topic, []byte("v"))
 			}},
-		{"clock of this machine", "[32] Invalid Timestamp", "look at this machine's clock",
+		{"clock of this machine", "[32] Invalid Timestamp", "check this machine's clock",
 			func(t *testing.T, b *faultBrokers) error {
 				// To the broker this machine is an hour behind.
 				narrow := stream.TopicSettings{Name: "narrow", Partitions: 1, Config: map[string]string{"message.timestamp.before.max.ms": "60000"}}

@@ -82,7 +82,7 @@ func TestTimesFarFromTheBrokersClockAreRefused(t *testing.T) {
 		require.NoError(t, c.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: topic, Partitions: 1, Config: map[string]string{"message.timestamp.before.max.ms": "60000"}}}, 1))
 		err := produceAt(t, c, topic, []byte("v"), time.Now().Add(-time.Hour))
 		require.True(t, IsClock(err), "%v", err)
-		require.Contains(t, Advice(err), "look at this machine's clock")
+		require.Contains(t, Advice(err), "check this machine's clock")
 		require.NoError(t, produceAt(t, c, topic, []byte("v"), time.Now()))
 	})
 }
