@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from variant_train.calibration import GRID, Curve, Judged, fit
-from variant_train.recipe import RealSource
+from variant_train.recipe import RealSource, SimulatedSource
 from variant_train.sets import (
     HEADING,
     Plan,
@@ -19,6 +19,7 @@ from variant_train.sets import (
     compare,
     log_loss,
     mean_rates,
+    measured,
     outcome,
     rates_table,
     rewritten,
@@ -161,6 +162,25 @@ def test_rates_of_profiles_are_averaged():
     mean = mean_rates([RATES, other])
     assert mean["mismatch"] == pytest.approx(0.02) and mean["deletion"] == pytest.approx([0.2] * 8)
     assert tomllib.loads(rates_table(mean)) == mean
+
+
+def test_rates_are_counted_anew_for_another_source(plan, tmp_path, monkeypatch):
+    source = SimulatedSource(name="s", genome="g.fa", worlds=1, profiles=("x", "dir/y.toml"))
+
+    def counted(source, profile, genome, programs, length, depth, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        return rates_table(RATES | {"mismatch": 0.01 * source.errors[0]})
+
+    def mismatch(errors):
+        own = replace(plan, simulated=(replace(source, errors=errors),))
+        one = replace(plan.sets[0], fit=("s",))
+        return tomllib.loads(measured(one, own, tmp_path, tmp_path, None))["mismatch"]
+
+    monkeypatch.setattr("variant_train.sets.without_variants", counted)
+    assert mismatch((1, 1)) == pytest.approx(0.01)
+    assert mismatch((3, 3)) == pytest.approx(0.03), "not those of the source as it was"
+    monkeypatch.setattr("variant_train.sets.without_variants", None)
+    assert mismatch((1, 1)) == pytest.approx(0.01), "what is there stays"
 
 
 def test_rates_are_taken_where_more_is_found_for_fewer_nats():

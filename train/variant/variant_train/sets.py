@@ -32,7 +32,7 @@ from . import layout
 from .calibration import EDGES, PLOIDIES, TYPES, Curve, Judged, applied, fit, judge
 from .manifest import MANIFEST, NETWORK, curve_table
 from .recipe import Basecaller, Nature, RealSource, SimulatedSource, frozen
-from .store import AMBIGUOUS, Part, Programs, prepare, world_folder
+from .store import AMBIGUOUS, Part, Programs, prepare, source_folder, world_folder
 from .worlds import without_variants
 
 log = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ def measured(one: SetPlan, plan: Plan, data: Path, work: Path, programs: Program
     rates = []
     for source in (s for s in plan.simulated if s.name in one.fit):
         for profile in source.profiles:
-            folder = work / "rates" / f"{source.name}, {profile}"
+            folder = source_folder(work / "rates", source) / profile.replace("/", "_")
             out = folder / "errors.toml"
             if not out.is_file():
                 log.info("counting errors of %s", profile)
