@@ -233,6 +233,9 @@ func (m *marking) run(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, control := range table.Silent() {
+		m.logger.Warn(carryover.SilentWarning(control))
+	}
 	for _, sample := range order {
 		if err := m.write(table, sample); err != nil {
 			return err

@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -196,4 +201,27 @@ func TestCarryOverRefuses(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
+}
+
+// TestSilentControl: a control without a read at the alleles is warned of, as nothing tells whether it is clean or wasn't sequenced.
+func TestSilentControl(t *testing.T) {
+	p := newPlate()
+	p.add("a", 30, 999)
+	reference, reads := p.files(t, []string{"a", "water"}, p.rnd)
+	calls := filepath.Join(t.TempDir(), "a.vcf")
+	require.NoError(t, os.WriteFile(calls, fmt.Appendf(nil, "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ta\nref\t1000\t.\t%c\t%c\t30\tPASS\t.\tGT\t1/1\n", p.reference[999], p.complement(999)), 0o600))
+	g, err := genome.Load(reference)
+	require.NoError(t, err)
+	var controls processor.Controls
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	controls.Register(flags)
+	require.NoError(t, flags.Parse([]string{"--no-template-control", "water"}))
+	var log bytes.Buffer
+	m := marking{
+		genome: g, reads: []string{reads}, output: filepath.Join(t.TempDir(), "{sample}.vcf"), calls: map[string]string{"a": calls},
+		logger: slog.New(slog.NewTextHandler(&log, nil)), options: aligned.Options{Threads: 1},
+	}
+	require.NoError(t, m.find(controls, ""))
+	require.NoError(t, m.run(t.Context()))
+	require.Contains(t, log.String(), "control water has no read at any allele that was called")
 }

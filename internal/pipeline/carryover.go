@@ -38,7 +38,7 @@ func (c *Carried) Warnings() []string {
 	}
 	var lines []string
 	for _, name := range c.Silent {
-		lines = append(lines, fmt.Sprintf("control %s has no read at any allele that was called: it is clean, or nothing of it was sequenced", name))
+		lines = append(lines, carryover.SilentWarning(name))
 	}
 	var marked, unbounded int
 	for _, s := range c.Samples {

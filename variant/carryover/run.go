@@ -82,6 +82,11 @@ func (t *Table) Silent() []string {
 	return silent
 }
 
+// SilentWarning says what a control without reads means, a line for people.
+func SilentWarning(control string) string {
+	return fmt.Sprintf("control %s has no read at any allele that was called: it is clean, or nothing of it was sequenced", control)
+}
+
 // Add has reads counted at an allele.
 func (t *Table) Add(contig string, e vrs.Edit) {
 	t.alleles[contig] = append(t.alleles[contig], e.Trim())
