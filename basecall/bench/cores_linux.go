@@ -46,9 +46,9 @@ func OnCores(n int, do func() error) (err error) {
 	return do()
 }
 
-// moveThreads moves all threads of the process to the given cores. A thread that
-// is made later has those of the one that makes it; what a first look misses because it
-// was being made is there at the second.
+// moveThreads moves all threads of the process to the given cores. A thread that is
+// made later inherits the cores of its creator. A thread that the first pass misses,
+// because it was just being made, is listed in the second.
 func moveThreads(set *unix.CPUSet) error {
 	for range 2 {
 		tasks, err := os.ReadDir("/proc/self/task")

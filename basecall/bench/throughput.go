@@ -56,7 +56,7 @@ type Throughput struct {
 }
 
 // GPUUsage is what GPUs do while an engine runs on them. What the driver doesn't
-// tell is nil.
+// report is nil.
 type GPUUsage struct {
 	Utilisation       *float64 `json:"utilisation,omitempty"` // share of the time in which they compute, mean
 	Watts             *float64 `json:"watts,omitempty"`       // of all, mean
@@ -68,8 +68,8 @@ type Effort struct {
 	// Rounds is how often; at least 1.
 	Rounds int
 	// Round is the least time that a round of the engine takes: the reads are called
-	// several times in a row for it. 0: two seconds on a GPU, which is done with reads
-	// that keep a CPU busy before its utilisation can be told, and once on a CPU.
+	// several times in a row for it. 0: two seconds on a GPU, which finishes reads
+	// that keep a CPU busy before its utilisation can be read, and once on a CPU.
 	Round time.Duration
 	// Batches is how many batches a session computes in a round at least; 0: it doesn't
 	// matter. With few of them the first and the last, during which a session waits,

@@ -200,7 +200,8 @@ type scaling struct {
 }
 
 // Windows of networks of blocks whose configuration doesn't say: Bonito called whole
-// reads. A frame of the network for R9.4.1 looks at 1.6 thousand samples on either side.
+// reads. A frame of the network for R9.4.1 depends on 1.6 thousand samples on either
+// side.
 const (
 	blocksWindow  = 9000
 	blocksOverlap = 1200

@@ -57,7 +57,7 @@ type beam struct {
 	stays   []int16
 	origins []origin // frames by width
 	// length is the number of bases in a state, and whole says that all entries of the
-	// beam have emitted as many: where they began tells them apart no longer.
+	// beam have emitted as many: where they began no longer distinguishes them.
 	length uint8
 	whole  bool
 }

@@ -269,7 +269,7 @@ func TestQualitiesAgainstAllPaths(t *testing.T) {
 }
 
 // spelled reports whether the decoder's path spells a sequence, whatever the
-// transition of the first frame is, which the decoder doesn't tell.
+// transition of the first frame is, which the decoder doesn't report.
 func (seq sequence) spelled(cfg Config, d *Decoder) bool {
 	emitted := ""
 	for f, s := range d.states {

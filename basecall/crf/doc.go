@@ -7,8 +7,8 @@
 // ACGT counts i, and the newest is the least significant of base 4. From one
 // frame to the next a path either stays in its state or moves: it drops the
 // oldest base and takes a new one. Staying emits nothing, moving emits the new
-// base. Of the 4^k states each has one stay and four moves that lead to it, told
-// apart by the base that is dropped.
+// base. Each of the 4^k states has one stay and four moves that lead to it. The
+// moves differ by the base that is dropped.
 //
 // # Scores
 //

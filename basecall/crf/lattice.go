@@ -71,8 +71,8 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// begin makes room for the weights of a window's scores. stay is the fixed score of
-// staying, if that is fixed.
+// begin allocates space for the weights of a window's scores. stay is the fixed
+// score of staying, if that is fixed.
 func (l *lattice) begin(w *scores.Window, stay float32) error {
 	perFrame := 4 * l.n
 	if !l.fixed {

@@ -99,7 +99,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// TestBytesThatWereNoNumbers: eight bits have none for them, so sums tell.
+// TestBytesThatWereNoNumbers: eight bits have no value for them, so the sums show them.
 func TestBytesThatWereNoNumbers(t *testing.T) {
 	for _, stay := range []*float32{fixed(2), nil} {
 		cfg := Config{StateLength: 2, StayScore: stay, BeamWidth: 8}

@@ -1,13 +1,14 @@
-// Package eval judges called reads by the genome that they came from: how identical
-// they are to it, which errors they have and where, and whether base qualities say
-// what they promise.
+// Package eval evaluates called reads by the genome that they came from: how
+// identical they are to it, which errors they have and where, and whether base
+// qualities say what they promise.
 //
 // # Problem
 //
-// One figure, identity, doesn't tell what to do about a basecaller. Which bases it
-// confuses, how long runs of one base come out, which motifs it stumbles over (native
-// DNA is methylated in some) and how far its qualities can be believed does, and the
-// same counts must come out whatever aligner, strand or order of reads they came by.
+// One figure, identity, doesn't show how to improve a basecaller. Four others do:
+// which bases it confuses, how long runs of one base come out, which motifs it gets
+// wrong (native DNA is methylated in some) and how far its qualities can be believed.
+// The same counts must come out whatever the aligner, the strand or the order of
+// reads.
 //
 // # Definitions
 //

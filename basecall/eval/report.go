@@ -11,8 +11,8 @@ import (
 // one that changes its meaning or goes takes it up.
 const SchemaVersion = 1
 
-// Calibration is judged over these predicted qualities, in bins of this many bases and
-// more: with fewer the observed quality is chance.
+// Calibration is evaluated over these predicted qualities, in bins of this many bases
+// and more: with fewer the observed quality is chance.
 const (
 	CalibrationLow, CalibrationHigh = 5, 20
 	CalibrationBases                = 1000
@@ -82,7 +82,7 @@ type Rates struct {
 	All           *float64 `json:"all"`
 }
 
-// Confusion tells which bases are called as which.
+// Confusion shows which bases are called as which.
 type Confusion struct {
 	// Counts has a row for each base of the reference, A, C, G, T in the direction of the
 	// read, and a column for what is called.
@@ -135,7 +135,7 @@ type InMotif struct {
 	Elsewhere     *float64 `json:"error_rate_elsewhere"` // of all other bases
 }
 
-// Qualities tell how far predicted qualities can be believed.
+// Qualities show how far predicted qualities can be believed.
 type Qualities struct {
 	Bins []QualityBin `json:"bins"`
 	// Deviation is the largest distance of observed from predicted quality of the bins from
@@ -180,7 +180,7 @@ type Contig struct {
 	Accuracy float64 `json:"matches_per_column"`
 }
 
-// Labelled tells what became of reads whose place is known.
+// Labelled shows what became of reads whose place is known.
 type Labelled struct {
 	Reads   int      `json:"reads"` // with a label
 	Called  int      `json:"called"`

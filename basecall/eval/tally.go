@@ -8,7 +8,7 @@ import (
 	"github.com/porestream/porestream/align"
 )
 
-// Limits of what is told apart; what is beyond counts with the last.
+// Limits of what is distinguished; what is beyond counts with the last.
 const (
 	maxRun     = 10 // true length of homopolymers, in bases
 	maxCalled  = 15 // called length of homopolymers
@@ -477,8 +477,8 @@ func (c *siteCounts) add(from siteCounts) {
 // errors is how many sites something is wrong at, an insertion with the site before it.
 func (c *siteCounts) errors() int64 { return c.substitutions + c.insertions + c.deletions }
 
-// MeanQuality is the Phred quality of the mean error probability of bases, as it is told
-// of a whole read; NaN without any.
+// MeanQuality is the Phred quality of the mean error probability of bases, as it is
+// reported for a whole read; NaN without any.
 func MeanQuality(qualities []byte) float64 {
 	if len(qualities) == 0 {
 		return math.NaN()

@@ -231,10 +231,10 @@ func (r *Report) writeContigs(b *strings.Builder) {
 type figure struct {
 	name  string
 	of    func(*Report) *float64
-	share bool // told in per cent
+	share bool // shown in per cent
 }
 
-// figures are those that tell whether a basecaller has become better.
+// figures are those that show whether a basecaller has become better.
 func figures() []figure {
 	list := []figure{
 		{"aligned reads", func(r *Report) *float64 { return r.Reads.AlignedRate }, true},

@@ -37,7 +37,7 @@ func ParseTrim(name string) (Trim, error) {
 
 // Options say what is done. The zero value does nothing.
 type Options struct {
-	Kit      *demux.Kit   // barcodes to look for; nil for none
+	Kit      *demux.Kit   // barcodes to search for; nil for none
 	BothEnds bool         // a barcode counts only at both ends
 	Sheet    *demux.Sheet // which barcodes there are and what their samples are called; nil for all
 	Trim     Trim
@@ -106,7 +106,7 @@ type Read struct {
 	First int
 	// From and To are the bases of the read, or of the part, that are left of it.
 	From, To int
-	// Barcode is what was found; nil if none is looked for.
+	// Barcode is what was found; nil if none is searched for.
 	Barcode *demux.Classification
 }
 
@@ -128,7 +128,7 @@ func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 }
 
 // finishRNA cuts off the adapter, which is DNA and what passes first: a network for RNA
-// can't read it, so that nothing in the sequence tells where it ends.
+// can't read it, so that nothing in the sequence shows where it ends.
 func (f *Finisher) finishRNA(r *Read, read basecall.Read) {
 	if f.opts.Trim < TrimAdapters {
 		return
@@ -197,7 +197,7 @@ func picoamperes(samples []int16, calibration signal.Calibration) []float32 {
 	return current
 }
 
-// Barcode returns what is written of a read's barcode; nil if none was looked for.
+// Barcode returns what is written of a read's barcode; nil if none was searched for.
 func (f *Finisher) Barcode(run *signal.Run, found *demux.Classification) *output.Barcode {
 	if found == nil {
 		return nil
@@ -220,8 +220,8 @@ func (f *Finisher) Barcodes(run *signal.Run) []output.Barcode {
 
 // Samples lists, ascending, the samples that reads of a run may be of by their barcodes,
 // when sample is what the run itself is called: aliases of the sheet, or else
-// <sample>_barcode01. listed tells whether a sheet names them. None if no barcodes are
-// looked for.
+// <sample>_barcode01. listed reports whether a sheet names them. None if no barcodes are
+// searched for.
 func (f *Finisher) Samples(run *signal.Run, sample string) (samples []string, listed bool) {
 	if f.classifier == nil {
 		return nil, false
@@ -265,7 +265,7 @@ func SheetKeys(runs []*signal.Run) []demux.RunKey {
 	return keys
 }
 
-// Listed tells whether the sample sheet, if there is one, has a row of a run.
+// Listed reports whether the sample sheet, if there is one, has a row of a run.
 func (f *Finisher) Listed(run *signal.Run) bool {
 	return f.opts.Sheet == nil || f.opts.Sheet.Of(run.FlowCellID, run.SequencerPosition)
 }
@@ -279,10 +279,10 @@ func (f *Finisher) Silent(runs []*signal.Run, reads map[string]int64) []string {
 	return f.opts.Sheet.Silent(SheetKeys(runs), reads)
 }
 
-// lists tells whether a sheet says which barcodes there are.
+// lists reports whether a sheet says which barcodes there are.
 func (f *Finisher) lists() bool { return f.opts.Sheet != nil && len(f.opts.Sheet.Barcodes()) > 0 }
 
-// Count is how many barcodes, or pairs of an outer and an inner one, are looked for.
+// Count is how many barcodes, or pairs of an outer and an inner one, are searched for.
 func (f *Finisher) Count() int {
 	if f.classifier == nil {
 		return 0
@@ -290,7 +290,7 @@ func (f *Finisher) Count() int {
 	return len(f.classifier.Barcodes())
 }
 
-// Classifies tells whether barcodes are looked for.
+// Classifies reports whether barcodes are searched for.
 func (f *Finisher) Classifies() bool { return f.classifier != nil }
 
 func (f *Finisher) named(run *signal.Run, barcode int) output.Barcode {

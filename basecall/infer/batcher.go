@@ -39,7 +39,7 @@ func (r *Request) leave() { <-r.slot }
 // BatcherConfig sets a Batcher's sizes.
 type BatcherConfig struct {
 	// Batch is the largest number of requests that are computed together, at
-	// least 1 and at most what the runners have room for.
+	// least 1 and at most what the runners have space for.
 	Batch int
 	// Queue is the number of requests that may wait, at least Batch. Submit
 	// blocks beyond it.
@@ -229,8 +229,8 @@ func (b *Batcher) takeNow(batch []*Request) ([]*Request, Dispatch) {
 	return taken, reason
 }
 
-// takeDue moves a batch that is due from the queue to batch. Otherwise it says after how long
-// to look again; 0: after a change.
+// takeDue moves a batch that is due from the queue to batch. Otherwise it returns after how
+// long to check again; 0: after a change.
 func (b *Batcher) takeDue(batch []*Request) (taken []*Request, reason Dispatch, closing bool, recheck time.Duration) {
 	b.mu.Lock()
 	if len(b.again) > 0 {
@@ -288,7 +288,7 @@ func (b *Batcher) deliver(req *Request) {
 	p.results = append(p.results, req)
 	select {
 	case p.arrived <- struct{}{}:
-	default: // it will look anyway
+	default: // it will check anyway
 	}
 }
 
@@ -388,7 +388,7 @@ func (p *Producer) Submit(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// Receive returns the next computed request of this producer; its Err tells
+// Receive returns the next computed request of this producer; its Err says
 // whether there are scores. Without outstanding requests it returns an error.
 func (p *Producer) Receive(ctx context.Context) (*Request, error) {
 	if p.outstanding == 0 {

@@ -459,7 +459,7 @@ func TestProducerDropsItsRequestsWhenClosed(t *testing.T) {
 		}
 		quitter.Close()
 		quitter.Close()
-		for i := range 4 { // so there is room for four
+		for i := range 4 { // so there is space for four
 			require.NoError(t, other.Submit(t.Context(), newRequest(float32(10+i))))
 		}
 		receiveAll(t, other, 4)

@@ -2,7 +2,7 @@
 // run among everybody who has windows to offer. It is the only package that
 // knows ONNX Runtime.
 //
-// A [Runner] is one copy of a network on one device with room for one batch. A
+// A [Runner] is one copy of a network on one device with space for one batch. A
 // [Batcher] owns some runners and a queue. Everything that wants windows
 // computed becomes a [Producer]: it submits requests, blocks while the queue is
 // full, and receives its own requests back in the order in which they were
@@ -10,8 +10,8 @@
 //
 // # When a batch leaves
 //
-// A free runner takes the requests that are due first, whoever submitted them, for one of
-// three reasons, and the reason is a metric label:
+// A free runner takes the requests that are due first, of any producers, for one of three
+// reasons, and the reason is a metric label:
 //
 //   - full: there are as many as a batch holds;
 //   - delay: the oldest has waited for the maximum delay;
@@ -25,8 +25,9 @@
 //
 // A producer can be patient: its windows are of a read that goes on, and nobody
 // waits for them yet. They have a queue of their own, no batch waits for them to
-// fill it, and whoever isn't patient overtakes them, by a second at most. When its
-// read ends the producer hurries, and so do those of its windows that are queued.
+// fill it, and requests of other producers overtake them, by a second at most.
+// When its read ends the producer hurries, and so do those of its windows that are
+// queued.
 //
 // # What a batch costs
 //

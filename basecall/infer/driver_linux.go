@@ -146,7 +146,7 @@ func (d *driver) gpus() int {
 	return int(n)
 }
 
-// about tells of a GPU.
+// about describes a GPU.
 func (d *driver) about(index int) (GPU, error) {
 	var name [128]C.char
 	var major, minor C.int

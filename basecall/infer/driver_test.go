@@ -104,7 +104,7 @@ func TestPinnedMemory(t *testing.T) {
 	assert.False(t, none(8).pinned())
 }
 
-// TestRoomFor: the scores of a batch stay within what a host has room for.
+// TestRoomFor: the scores of a batch stay within the memory that a host has for them.
 func TestRoomFor(t *testing.T) {
 	bytes, floats := form{kind: ScoresBytes}, form{kind: ScoresFloat}
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// faultEnv names a file that says what a device does wrong. It is looked at
-// before every batch:
+// faultEnv names a file that says what a device does wrong. It is read before
+// every batch:
 //
 //	error N        the next N batches of the process fail
 //	hang SECONDS   the next batch of the process takes so much longer

@@ -68,12 +68,11 @@ func (*ScoreForm) Type() string { return "form" }
 // are 800 bytes a sample, which have to cross from a GPU to the host, and a host reads them slower
 // than a GPU computes them.
 //
-// Strategy: the network's end is written anew when it is loaded. A score between two bounds,
-// which a Tanh or a Clip at the end gives it, is brought to eight bits by QuantizeLinear, in
-// steps that make 127 of them the bound. That the network stores windows side by side, or that
-// it has a Transpose so that it doesn't, is left to whoever reads them: no score is moved
-// on the device but once. As eight bits have no place for what is no number, the sum of each frame's scores,
-// which is not a number if one of them isn't, is a second output.
+// Strategy: the network's end is written anew when it is loaded. If a Tanh or a Clip at the end bounds a
+// score on both sides, QuantizeLinear brings it to eight bits, in steps of which 127 make the bound. A
+// network may store windows side by side, or have a Transpose so that it doesn't; the reader of the scores
+// handles either, so each score is moved only once on the device. Eight bits have no value for what is not a
+// number. So the sum of each frame's scores, which is not a number if one of them isn't, is a second output.
 //
 // Consequences: a score is off by half a step at most, 0.02 of ±5. A network that isn't
 // recognised keeps its floats.
@@ -86,7 +85,7 @@ type form struct {
 	frames string  // the input with how many frames of each window are to be decoded; empty without
 }
 
-// widestBound is the bound of scores up to which weights stay within what decoders tell apart.
+// widestBound is the bound of scores up to which weights stay within what decoders distinguish.
 const widestBound = 15
 
 // Names and version of what is added to a network.
@@ -214,12 +213,12 @@ type bound struct {
 	// is not worth computing.
 	source string
 	scale  float32
-	// told is a value that is not a number where the value should be none. A Clip may
-	// make a number of what is none.
+	// told is a value that is not a number wherever the bounded value should not be
+	// one. A Clip may turn what is not a number into one.
 	told string
 }
 
-// deepest is the number of operators behind each other that bound looks at.
+// deepest is the number of operators behind each other that bound inspects.
 const deepest = 5
 
 // bound returns the bound of a value, if it has one.

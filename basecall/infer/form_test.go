@@ -49,7 +49,7 @@ func clipped(t *testing.T, net Network) Network {
 	}
 	dims := g.GetOutput()[0].GetType().GetTensorType().GetShape().GetDim()
 	dims[0], dims[1] = dims[1], dims[0]
-	// The identity isn't looked through, so the Cast makes the output.
+	// bound doesn't search beyond the identity, so the Cast makes the output.
 	for i, node := range g.GetNode() {
 		if node.GetOpType() == "Identity" {
 			g.Node = append(g.Node[:i], g.Node[i+1:]...)
@@ -89,7 +89,7 @@ func scoresIn(t *testing.T, net Network, form ScoreForm, fill func(x []float32))
 	return runner.Scores(2)
 }
 
-// TestForms: scores in each form are the network's own, within what the form can tell, whether
+// TestForms: scores in each form are the network's own, within the form's resolution, whether
 // they end in a Tanh or a Clip, and in which order the network stores them.
 func TestForms(t *testing.T) {
 	needLibrary(t)
@@ -119,8 +119,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestFormsTellWhatIsNoNumber: signal that is no number makes scores that are none, and eight
-// bits tell of it.
+// TestFormsTellWhatIsNoNumber: signal that is not a number makes scores that aren't either,
+// and a form of eight bits reports it.
 func TestFormsTellWhatIsNoNumber(t *testing.T) {
 	needLibrary(t)
 	nan := func(x []float32) {
@@ -144,8 +144,8 @@ func TestFormsTellWhatIsNoNumber(t *testing.T) {
 	}
 }
 
-// TestFormIsChosen: eight bits are a GPU's, where a network bounds its scores; whoever asks for them
-// elsewhere hears why not.
+// TestFormIsChosen: eight bits are a GPU's, where a network bounds its scores; a user who asks for
+// them elsewhere gets the reason why not.
 func TestFormIsChosen(t *testing.T) {
 	gpu, cpu := Device{CUDA: true}, Device{}
 	bounded := shippedNetwork(t, "model.onnx")

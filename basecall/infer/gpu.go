@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// GPU is what CUDA's driver tells of one.
+// GPU is what CUDA's driver reports about one.
 type GPU struct {
 	Name       string `json:"name"`
 	Capability string `json:"compute_capability"` // for example "9.0"

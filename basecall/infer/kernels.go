@@ -268,7 +268,8 @@ func probed(net Network, device Device, opts Options) ([]float32, error) {
 	return out, errors.Join(err, s.Close())
 }
 
-// probe has the runners of one of the devices compute that window and looks at what they give.
+// probe has the runners of one of the devices compute that window and checks the scores that they
+// give.
 func (r *Runners) probe(device int, look func(scores.Window) error) error {
 	sessions := r.Sessions()
 	for j := device; j < len(sessions); j += len(r.Devices) { // see openSessions

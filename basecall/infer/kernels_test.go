@@ -193,7 +193,8 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 	}
 }
 
-// TestWithoutKernels: where they can't be used a network is computed without, and why is told, or it is an error.
+// TestWithoutKernels: where they can't be used a network is computed without, and the reason is logged, or it is
+// an error.
 func TestWithoutKernels(t *testing.T) {
 	needLibrary(t)
 	library := kernelstest.Library(t)

@@ -17,7 +17,7 @@ const LibraryEnv = "ORT_LIB"
 // isn't empty, otherwise $ORT_LIB, otherwise the first that exists of
 // libonnxruntime.so beside the executable, in ../lib and in
 // ../.deps/onnxruntime from there. Test executables, which lie in a temporary
-// folder, look in .deps/onnxruntime of the module that they test.
+// folder, search .deps/onnxruntime of the module that they test.
 func FindLibrary(explicit string) (string, error) {
 	if explicit != "" {
 		return existingLibrary(explicit, "")
@@ -51,7 +51,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// libraryCandidates lists the places to look in. The working directory is none of
+// libraryCandidates lists the places to search. The working directory is none of
 // them except for tests: code is not to be loaded from wherever a user stands.
 func libraryCandidates() ([]string, error) {
 	executable, err := os.Executable()

@@ -23,13 +23,13 @@ type Options struct {
 	// Library is the path of ONNX Runtime's shared library; empty to search, see
 	// FindLibrary.
 	Library string
-	// Batch is the number of windows that a runner has room for, by kind of
-	// device, except in PrecisionInt8, where it is one; and Sessions the number of runners
-	// per device.
+	// Batch is the number of windows that a runner has space for, by kind of device,
+	// except in PrecisionInt8, where it is one; and Sessions the number of runners per
+	// device.
 	BatchCPU, BatchCUDA       int
 	SessionsCPU, SessionsCUDA int
-	// Places is how many batches a session has room for: while it computes one, others are
-	// decoded; 0 means 1. A simulated device has those of a GPU.
+	// Places is how many batches a session has space for: while it computes one, others
+	// are decoded; 0 means 1. A simulated device has those of a GPU.
 	PlacesCPU, PlacesCUDA int
 	Compute
 	// Tune has the batch found by trying: on a CPU one that is as fast as any up to
@@ -60,7 +60,7 @@ type Runners struct {
 	Runners []Runner
 	Places  int // of each session
 	Devices []Device
-	Batch   int // rows that are to be computed together; each has room for them
+	Batch   int // rows that are to be computed together; each has space for them
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
 	// Precision is what the network computes in: PrecisionSingle, PrecisionHalf or
@@ -221,7 +221,7 @@ func (r *Runners) on(gpus []GPU) {
 // size is not asked for.
 const mostScores = 2 << 30
 
-// roomFor returns a batch, or half of it and so on, whose scores the host has room for.
+// roomFor returns a batch, or half of it and so on, whose scores fit into the host's memory.
 func (n Network) roomFor(batch int) int {
 	for batch > 1 && batch*n.Frames*n.Classes*n.form.size() > mostScores {
 		batch /= 2
@@ -258,7 +258,7 @@ func openBatch(net Network, devices []Device, batch, sessions int, opts Options,
 }
 
 // fitting opens runners with a batch, or half of it, or half of that, until the devices
-// have memory for it. refused is told of those for which they haven't.
+// have memory for it. refused is called with each batch for which they haven't.
 func fitting(batch int, open func(batch int) (*Runners, error), refused func(batch int, why error)) (*Runners, error) {
 	for ; ; batch /= 2 {
 		r, err := open(batch)
@@ -330,7 +330,7 @@ func (r *Runners) check(net Network) error {
 // rowsIndependent reports whether a window has the same scores, bit for bit, alone
 // and in batches of other sizes at other places among other windows. Which code a
 // runtime uses for a matrix goes by shape and not by content, so one window per
-// shape tells.
+// shape is enough to know.
 func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
 	want := make([]float32, net.Frames*(net.Classes+1))
 	have := make([]float32, len(want))

@@ -41,7 +41,7 @@ func loadLibrary(path string) error {
 	}
 	// Official builds report their use to Microsoft, from the moment they are
 	// loaded, unless this is set before (onnxruntime#27379). A laboratory's
-	// machines tell nobody what they compute.
+	// machines report to nobody what they compute.
 	if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
 		return fmt.Errorf("switching ONNX Runtime's telemetry off: %w", err)
 	}
@@ -77,7 +77,8 @@ type session struct {
 	in     *hostMemory // float32
 	out    *hostMemory // as the form has them
 	sums   *hostMemory // float32; nil without
-	// frames are how many the device is to decode of each row, int32; nil if it gives scores. wanted are those that Count told.
+	// frames are how many the device is to decode of each row, int32; nil if it gives scores. wanted are those that Count
+	// returned.
 	frames *hostMemory
 	wanted []int32
 	// tensors hold the first n rows at index n; made when needed. They share memory with in, out
@@ -277,7 +278,7 @@ func missingLibrary(text string) string {
 
 // What the runtime says of itself in errors of CUDA, cuDNN and cuBLAS: the place in its source with
 // the function's template, and behind the cause the host, the file and the expression, or the
-// operation as cuDNN was told it.
+// operation as cuDNN was given it.
 var (
 	runtimePlace = regexp.MustCompile(`\S+\.(cc|h):\d+ std::conditional_t<[^\]]*\] `)
 	runtimeJSON  = regexp.MustCompile(` with the cudnn frontend json: \{.*`)

@@ -32,7 +32,7 @@ func (n Node) String() string { return n.Name + " (" + n.Op + ")" }
 //
 // The first session is opened with those refused, which costs nothing where there are
 // none. If that fails, and it opens without, there are some; a session that keeps a
-// profile then tells which.
+// profile then shows which.
 func (r *Runners) openSessions(net Network, sessions, batch int, opts Options, logger *slog.Logger) error {
 	var adjust func(*ort.SessionOptions) error
 	if r.Devices[0].CUDA {
@@ -116,9 +116,9 @@ func placement(net Network, device Device, sessions int, opts Options) (nodes []
 	return readProfile(file)
 }
 
-// readProfile reads the nodes that a profile of ONNX Runtime tells of, each once, in the order in
-// which they were first computed. A profile is an array of Chrome's trace events; those of
-// a node's computation are of the category Node, and their name ends in _kernel_time.
+// readProfile reads the nodes that a profile of ONNX Runtime lists, each once, in the order in
+// which they were first computed. A profile is an array of Chrome's trace events; those of a
+// node's computation are of the category Node, and their name ends in _kernel_time.
 func readProfile(r io.Reader) ([]Node, error) {
 	decoder := json.NewDecoder(r)
 	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {

@@ -37,7 +37,7 @@ type Network struct {
 	form      form   // of the scores, once it is chosen
 }
 
-// Runner is one copy of a network with room for one batch. It is used by one
+// Runner is one copy of a network with space for one batch. It is used by one
 // goroutine at a time.
 type Runner interface {
 	// Input returns the place for the samples of a row, of the length of a window.

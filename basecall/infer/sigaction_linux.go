@@ -6,14 +6,14 @@ package infer
 */
 import "C"
 
-// signalHandlers is what the kernel does on each signal, as sigaction(2) tells it.
+// signalHandlers is what the kernel does on each signal, as sigaction(2) reports it.
 type signalHandlers [65]C.struct_sigaction
 
 // saveSignalHandlers records the handlers of all signals.
 //
 // CUDA's provider installs handlers of its own when it is loaded, without
 // SA_ONSTACK. A signal that then reaches a Go thread runs its handler on a
-// goroutine's stack and the runtime aborts. So whoever loads it saves the
+// goroutine's stack and the runtime aborts. So the code that loads it saves the
 // handlers before and restores them after.
 func saveSignalHandlers() *signalHandlers {
 	h := new(signalHandlers)

@@ -19,10 +19,10 @@ const (
 // batch of half the size takes half the time, so that windows somebody waits for
 // get a session sooner; what a network loses by it depends on the network.
 //
-// It goes down from batch in halves and measures by clock, which is to tell the
-// processor time of the runner's thread, since a machine that others use as well
-// would make small batches look slow. A network so slow that the budget is spent
-// keeps the size that was best so far.
+// It goes down from batch in halves and measures by clock. The clock has to
+// return the processor time of the runner's thread, since on a machine that
+// others use as well small batches would appear slow. A network so slow that the
+// budget is spent keeps the size that was best so far.
 func tune(r Runner, batch int, clock func() time.Duration) (int, error) {
 	type candidate struct {
 		size int

@@ -28,7 +28,7 @@ type worker struct {
 	number    uint64        // counts batches
 	watched   uint64        // the batch that observed is about
 	observed  time.Duration // for how long the watchdog has seen it run
-	abandoned bool          // the runner hangs: nothing is heard of it any more
+	abandoned bool          // the runner hangs: its results are no longer accepted
 }
 
 // place is where a batch lies.
@@ -297,7 +297,7 @@ func (b *Batcher) fail(batch []*Request) {
 	}
 }
 
-// watch looks at what the runners do until they are done or one hangs.
+// watch observes the runners until they are done or one hangs.
 func (b *Batcher) watch() {
 	done := make(chan struct{})
 	go func() { b.working.Wait(); close(done) }()

@@ -34,7 +34,7 @@ func refuse(id, format string, args ...any) error {
 // decoder cuts records out of bytes and decodes them.
 type decoder interface {
 	// cut returns the length of the record at the start of b, 0 if it isn't there to its
-	// end. An error says that what follows can't be told.
+	// end. An error says that the records that follow can't be found.
 	cut(b []byte, final bool) (int, error)
 	// decode decodes a record; nil if there is no read in it. Its error is a
 	// [RecordError], or about all that follows.
@@ -44,8 +44,8 @@ type decoder interface {
 // maxRecord bounds a record, in bytes: no pore has read a molecule of as many bases.
 const maxRecord = 1 << 28
 
-// decoderFor tells by the beginning of a file, decompressed, what it is; nil if that
-// takes more bytes.
+// decoderFor recognises the format of a file by its beginning, decompressed; nil if
+// that takes more bytes.
 func decoderFor(b []byte, final bool) (decoder, error) {
 	const enough = 64
 	switch {
@@ -67,7 +67,7 @@ func decoderFor(b []byte, final bool) (decoder, error) {
 	return nil, fmt.Errorf("not FASTQ, SAM, BAM or CRAM (the file begins with %q)", b[:min(len(b), 16)])
 }
 
-// isHeaderLine tells whether a line is one of a SAM header.
+// isHeaderLine reports whether a line is one of a SAM header.
 func isHeaderLine(b []byte) bool {
 	return len(b) > 3 && slices.Contains([]string{"@HD", "@SQ", "@RG", "@PG", "@CO"}, string(b[:3]))
 }
@@ -219,7 +219,7 @@ const samFields = 11
 // samDecoder decodes SAM.
 type samDecoder struct {
 	groups map[string]*group
-	// barcoded says that there is a group of a barcode: somebody has looked for them on all
+	// barcoded says that there is a group of a barcode: barcodes were searched for on all
 	// reads.
 	barcoded bool
 }

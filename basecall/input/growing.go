@@ -30,7 +30,7 @@ type Growing struct {
 	records
 	file  *os.File
 	limit *limit
-	reads int64 // that Next has told of
+	reads int64 // that Next has returned or reported
 	close func()
 }
 
@@ -98,7 +98,7 @@ func newGrowing(f *os.File, size int64, o cram.Options) (*Growing, error) {
 
 // Next returns the next read, the caller's to keep. It returns io.EOF where the file could
 // end, ErrUnfinished where it can't and its writer has not gone on yet; after both, reading
-// goes on when there is more. After a [RecordError], which tells of one record, reading goes
+// goes on when there is more. After a [RecordError], which concerns one record, reading goes
 // on; any other error ends it.
 func (g *Growing) Next() (*Read, error) {
 	read, err := g.next()
@@ -108,7 +108,7 @@ func (g *Growing) Next() (*Read, error) {
 	return read, err
 }
 
-// Reads is the number of reads that Next has told of.
+// Reads is the number of reads that Next has returned or reported.
 func (g *Growing) Reads() int64 { return g.reads }
 
 // Extend says how many bytes of the file can be trusted now.
@@ -135,7 +135,7 @@ func (g *Growing) Rest() {
 	}
 }
 
-// SameFile tells whether a path leads to the file.
+// SameFile reports whether a path leads to the file.
 func (g *Growing) SameFile(path string) bool {
 	now, err := os.Stat(path)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *growingPlain) fill(b []byte) ([]byte, error) {
 
 func (s *growingPlain) whole() bool { return s.records.decoder != nil }
 
-// BGZF is gzip in blocks that tell their size (SAM specification, section 4.1).
+// BGZF is gzip in blocks that state their size (SAM specification, section 4.1).
 const (
 	bgzfHead = 18
 	bgzfTail = 8
@@ -382,9 +382,9 @@ func (s *growingContainers) read(n int64) error {
 	return err
 }
 
-// reserved tells whether the end of what was read is still to be written into the room that its file has. A
-// part may end with zeros of its own, as nothing in CRAM 2 has a checksum: it is there once another begins
-// behind it.
+// reserved reports whether the end of what was read is still to be written into the space that its file
+// has. A part may end with zeros of its own, as nothing in CRAM 2 has a checksum: it is there once another
+// begins behind it.
 func (s *growingContainers) reserved() (bool, error) {
 	if !s.decoder.Unwritten(s.part) {
 		return false, nil
@@ -522,7 +522,7 @@ func (s *inflater) put(b []byte) error {
 	return nil
 }
 
-// waits tells, under the lock, whether the goroutine waits for the file to grow.
+// waits reports, under the lock, whether the goroutine waits for the file to grow.
 func (s *inflater) waits() bool { return s.needs >= s.limit.bytes }
 
 func (s *inflater) fill(b []byte) ([]byte, error) {

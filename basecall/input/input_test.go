@@ -35,7 +35,7 @@ func at(text string) time.Time {
 	return t
 }
 
-// TestTitles: what the basecallers' titles tell, in all three habits.
+// TestTitles: what the basecallers' titles state, in all three conventions.
 func TestTitles(t *testing.T) {
 	for name, c := range map[string]struct {
 		title string
@@ -136,8 +136,8 @@ func TestSAMAndBAMAgree(t *testing.T) {
 	assert.Equal(t, byte(255), fromSAM[7].Dwells[3], "as long as can be told")
 }
 
-// TestTurnedReads: a read on the reverse strand is turned to the direction in which it was
-// sequenced, to the last letter, and moves stay as they are.
+// TestTurnedReads: a read on the reverse strand is reverse-complemented to the direction
+// in which it was sequenced, to the last letter, and moves stay as they are.
 func TestTurnedReads(t *testing.T) {
 	const line = "a\t16\tchr1\t1\t60\t6M\t*\t0\t0\tAACGRn\t123456\tmv:B:c,5,1,1,1,1,1,0,1\n"
 	r, err := NewReader(strings.NewReader(line), cram.Options{})
@@ -189,7 +189,7 @@ func fastqOf(reads []*Read) []byte {
 }
 
 // TestGrowingFiles: of a file that grows, byte by byte if need be, every read is given once,
-// none before it is there, and nothing is an error; whether the file could end is told.
+// none before it is there, and nothing is an error; whether the file could end is reported.
 func TestGrowingFiles(t *testing.T) {
 	want := open(t, "dorado.sam")
 	files := compressed(t, fastqOf(want))
@@ -293,7 +293,7 @@ func TestRestBetweenMembers(t *testing.T) {
 	}
 }
 
-// TestTruncatedFiles: a file that never gets its end is told of, and what is there is read.
+// TestTruncatedFiles: a file that never gets its end is reported, and what is there is read.
 func TestTruncatedFiles(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join("testdata", "dorado.bam"))
 	require.NoError(t, err)
@@ -320,8 +320,8 @@ func TestTruncatedFiles(t *testing.T) {
 	require.ErrorContains(t, err, "truncated")
 }
 
-// TestBadRecords: a record that can't be used is told of, and the others are read; where
-// nothing can be told of what follows, that is said with its place.
+// TestBadRecords: a record that can't be used is reported, and the others are read;
+// where the records that follow can't be found, that is reported with its place.
 func TestBadRecords(t *testing.T) {
 	const good = "@good\nAC\n+\n!!\n"
 	for name, c := range map[string]struct {
@@ -464,7 +464,7 @@ func cramReads(t *testing.T) (file []byte, want []string, o cram.Options) {
 
 // TestCRAM: aligned reads in CRAM are what they are in SAM, by the reference that they are aligned to; a
 // file that is still to be copied into the space that it has is waited for; and one without its end, or
-// without its reference, is told of.
+// without its reference, is reported.
 func TestCRAM(t *testing.T) {
 	file, want, o := cramReads(t)
 	all := func(next func() (*Read, error)) (got []string, err error) {

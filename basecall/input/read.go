@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Read is a called read, and what was told of it. Texts that nobody told are empty, and
-// numbers 0.
+// Read is a called read, and what the file states about it. Texts that it doesn't state
+// are empty, and numbers 0.
 type Read struct {
 	ID  string
 	Run string // acquisition run
-	// Sample is what the run is of, by whoever sequenced it.
+	// Sample is what the run is of, as entered at the sequencer.
 	Sample string
 	// Of is the sample of the read group (SM): of reads with a barcode, the barcode's.
 	Of         string
@@ -24,7 +24,7 @@ type Read struct {
 	RunStart   time.Time
 	Model      string // basecalling model
 	// Barcode is what was found on the read, such as barcode01, or Unclassified; empty if
-	// nobody looked. Alias is what a sample sheet calls it.
+	// none was searched for. Alias is what a sample sheet calls it.
 	Barcode, Alias string
 
 	Channel, Number uint32
@@ -53,7 +53,7 @@ type Read struct {
 // Unclassified is the barcode of a read on which none was found.
 const Unclassified = "unclassified"
 
-// set takes one thing that was told as key=value (a FASTQ title, or DS of a read group).
+// set takes one value that was given as key=value (a FASTQ title, or DS of a read group).
 func (r *Read) set(key, value string) {
 	switch key {
 	case "runid", "run_id":
@@ -137,7 +137,7 @@ func (r *Read) setTag(t *tag, groups map[string]*group, moves *[]byte) {
 	switch string(t.name[:]) {
 	case "RG":
 		r.setGroup(string(t.text), groups)
-	case "DS": // what the read group tells goes before it, in whichever order they come
+	case "DS": // what the read group states takes precedence, in whichever order they come
 		run, model := r.Run, r.Model
 		r.setKeys(string(t.text))
 		r.Run, r.Model = cmp.Or(run, r.Run), cmp.Or(model, r.Model)
@@ -259,17 +259,17 @@ func parseGroup(line string) (id string, g *group) {
 	return id, g
 }
 
-// GroupModel is the basecalling model that a line @RG of a header tells, or the name of the
-// group does as Dorado makes it; empty if neither does.
+// GroupModel is the basecalling model that a line @RG of a header names, or the name of the
+// group in Dorado's form; empty if neither does.
 func GroupModel(line string) (id, model string) {
 	id, g := parseGroup(line)
 	return id, g.read.Model
 }
 
-// ModelTag is the text of a record's tag DS that tells its basecalling model.
+// ModelTag is the text of a record's tag DS that names its basecalling model.
 func ModelTag(model string) string { return "basecall_model=" + model }
 
-// TaggedModel is the basecalling model that the text of a record's tag DS tells.
+// TaggedModel is the basecalling model that the text of a record's tag DS names.
 func TaggedModel(text string) string {
 	var r Read
 	r.setKeys(text)
@@ -289,8 +289,8 @@ func GroupRun(line string) (id, run string) {
 // NamedRun is the run in the name of a read group of which there is no line.
 func NamedRun(group string) string { return namedGroup(group).Run }
 
-// RunIn is the run that a text of words key=value tells, as a title or a description has it; empty
-// if it tells none.
+// RunIn is the run that a text of words key=value names, as a title or a description has it; empty
+// if it names none.
 func RunIn(text string) string {
 	var r Read
 	r.setKeys(text)
@@ -303,7 +303,7 @@ var runName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-
 // kitName is that of a barcoding kit, or of two, at the end of a text.
 var kitName = regexp.MustCompile(`(?:_[A-Z]{3}-[A-Z0-9]+(?:-[A-Z0-9]+)*){1,2}$`)
 
-// namedGroup is what the name of a read group tells, as Dorado makes it: run, model, kit
+// namedGroup is what the name of a read group states in Dorado's form: run, model, kit
 // and barcode, with a _ between them.
 func namedGroup(id string) (r Read) {
 	found := runName.FindStringSubmatch(id)
@@ -320,7 +320,8 @@ func namedGroup(id string) (r Read) {
 	return r
 }
 
-// setGroup takes what a read's group tells, and what its name does if there is no header.
+// setGroup takes what a read's group states, and what the group's name states if there is no
+// header.
 func (r *Read) setGroup(id string, groups map[string]*group) {
 	from := namedGroup(id)
 	if g := groups[id]; g != nil {
@@ -335,7 +336,7 @@ func (r *Read) setGroup(id string, groups map[string]*group) {
 	}
 }
 
-// SetFolder takes the name of the folder that the read's file is in, which tells a barcode
+// SetFolder takes the name of the folder that the read's file is in, which names a barcode
 // as MinKNOW lays folders out.
 func (r *Read) SetFolder(name string) {
 	if found := barcodeName.FindStringSubmatch(name); found != nil && found[0] == found[1] {

@@ -22,7 +22,7 @@ type bytesSource interface {
 	// fill appends some bytes to b. It returns ErrUnfinished when there are none yet, and
 	// io.EOF when there are none any more.
 	fill(b []byte) ([]byte, error)
-	// whole tells, where fill returns ErrUnfinished, that a file could end there.
+	// whole reports, where fill returns ErrUnfinished, whether a file could end there.
 	whole() bool
 }
 
@@ -38,7 +38,7 @@ type records struct {
 
 // next returns the next read, without its bases perhaps. It returns io.EOF at the end,
 // ErrUnfinished where the source does, a [RecordError] of a record that can't be used, and
-// any other error if nothing can be told of what follows.
+// any other error if the records that follow can't be found.
 func (r *records) next() (*Read, error) {
 	for {
 		rest := r.buf[r.at:]
@@ -119,7 +119,7 @@ func (r *records) wrong(err error) error {
 type Reader struct{ records }
 
 // NewReader reads FASTQ, SAM or BAM, plain or compressed by gzip or bgzip, or CRAM, for which
-// the options are: what it is tell its first bytes.
+// the options are. It recognises the format by the first bytes.
 func NewReader(in io.Reader, o cram.Options) (*Reader, error) {
 	buffered := bufio.NewReaderSize(in, 1<<16)
 	magic, _ := buffered.Peek(len(cramMagic))
@@ -136,7 +136,7 @@ func NewReader(in io.Reader, o cram.Options) (*Reader, error) {
 	return &Reader{records{source: &plainSource{in: z}}}, nil
 }
 
-// Recognises tells by a file's beginning whether it is meant to hold called reads.
+// Recognises reports by a file's beginning whether it is meant to hold called reads.
 func Recognises(in io.Reader) bool {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(len(cramMagic)); string(magic) == cramMagic {
@@ -152,7 +152,7 @@ func Recognises(in io.Reader) bool {
 }
 
 // Next returns the next read, the caller's to keep; io.EOF ends the file. After a
-// [RecordError], which tells of one record, reading goes on; any other error ends it.
+// [RecordError], which concerns one record, reading goes on; any other error ends it.
 func (r *Reader) Next() (*Read, error) { return r.next() }
 
 const (
@@ -180,7 +180,7 @@ func (s *plainSource) fill(b []byte) ([]byte, error) {
 
 func (*plainSource) whole() bool { return false }
 
-// grow makes room for n bytes behind b.
+// grow allocates space for n bytes behind b.
 func grow(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
@@ -195,7 +195,7 @@ func Samples(head []byte) []string {
 	if err != nil {
 		return nil
 	}
-	_, _ = r.Next() // behind the header; what is wrong is told of by who reads the file
+	_, _ = r.Next() // behind the header; an error is reported when the file is read
 	var groups map[string]*group
 	switch d := r.decoder.(type) {
 	case *samDecoder:
@@ -213,7 +213,7 @@ func Samples(head []byte) []string {
 	return slices.Compact(samples)
 }
 
-// Unaligned tells by a file's beginning, of which the more the better, that it holds reads
+// Unaligned reports by a file's beginning, the more of it the better, that it holds reads
 // that are aligned to nothing: FASTQ, or SAM, BAM or CRAM whose header names no reference.
 func Unaligned(head []byte) bool {
 	r, err := NewReader(bytes.NewReader(head), cram.Options{})

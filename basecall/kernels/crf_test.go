@@ -117,7 +117,7 @@ func (b batch) run(t testing.TB, emulator, what string, halves bool, rest ...str
 	return all
 }
 
-// emulate runs the GPU's kernel with room for so many bytes of windows at a time.
+// emulate runs the GPU's kernel with memory for so many bytes of windows at a time.
 func (b batch) emulate(t testing.TB, emulator string, halves, backwards bool, memory int) []decoded {
 	t.Helper()
 	return b.run(t, emulator, "crf", halves, strconv.Itoa(memory), toBool(backwards))
@@ -220,7 +220,7 @@ func TestCRFTellsOfScoresThatAreNone(t *testing.T) {
 		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			b.scores[i][(i+3)*cfg.Scores()+11*i] = float32(v)
 		}
-		b.frames[2] = 5 // the frame with what is none is not looked at
+		b.frames[2] = 5 // the frame with the infinite score is not decoded
 		for _, have := range [][]decoded{b.emulate(t, emulator, false, false, 1<<30), b.run(t, emulator, "crf-cpu", false)} {
 			for i := range 2 {
 				want := make([]uint8, 10)

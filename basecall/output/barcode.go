@@ -18,7 +18,7 @@ type Barcode struct {
 	Alias string
 	// Info is the tag bi: the barcode's score, then for front and rear of the read
 	// where flanks and barcode begin and end there, in bases, and the score of the
-	// barcode; -1 for an end that wasn't looked at. It belongs to a read alone.
+	// barcode; -1 for an end that wasn't searched. It belongs to a read alone.
 	Info []float32
 	// Reason says why none was found, as package demux calls it; empty for a barcode.
 	Reason string

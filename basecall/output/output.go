@@ -67,7 +67,7 @@ type Record struct {
 	File   string // name of the file that the signal came from; may be empty
 	// Alignments holds the primary alignment first; empty for an unaligned read.
 	Alignments []align.Alignment
-	// Barcode is the read's barcode; nil if none was looked for.
+	// Barcode is the read's barcode; nil if none was searched for.
 	Barcode *Barcode
 	// Parent is the id of the read that this one is a part of, empty for a whole read,
 	// and ParentStart the sample of that read at which it begins.

@@ -26,17 +26,16 @@ var summaryColumns = []string{
 	"alignment_identity", "alignment_accuracy", "parent_read_id", "start_time_utc",
 }
 
-// Summarise writes a table of the reads of a SAM or BAM file, ours or another
-// basecaller's: a line for each read, in the file's order, with what its tags and
-// its primary alignment tell. What isn't known is "-", times are in seconds, places
-// count from 0 and ends are not included, as in Dorado's summaries. start_time and
-// template_start count from the begin of the run, which the read group tells (DT);
-// start_time_utc is the instant that the record has. A read that is a part of another has that as its
-// parent, others themselves.
+// Summarise writes a table of the reads of a SAM or BAM file, ours or another basecaller's: a line
+// for each read, in the file's order, with what its tags and its primary alignment state. What isn't
+// known is "-", times are in seconds, places count from 0 and ends are not included, as in Dorado's
+// summaries. start_time and template_start count from the begin of the run, which the read group
+// states (DT); start_time_utc is the instant that the record has. A read that is a part of another
+// has that as its parent, others themselves.
 //
 // alignment_length counts columns, identity is correct over aligned bases and
-// accuracy correct bases over columns. Where a CIGAR doesn't tell matches from
-// mismatches the tag NM does.
+// accuracy correct bases over columns. Where a CIGAR doesn't distinguish
+// matches from mismatches the tag NM does.
 func Summarise(w io.Writer, in io.Reader) error {
 	records, err := hts.NewReader(in, 1)
 	if err != nil {
@@ -71,7 +70,7 @@ func Summarise(w io.Writer, in io.Reader) error {
 	return nil
 }
 
-// runOf is what a read group tells of its run.
+// runOf is what a read group states about its run.
 type runOf struct {
 	id    string    // empty: not known
 	start time.Time // zero: not known

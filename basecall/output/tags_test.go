@@ -89,7 +89,7 @@ with pysam.AlignmentFile(sys.argv[1], check_sq=False) as f:
 		}
 		have := value[0].(string)
 		switch kind {
-		case "i", "I": // pysam tells integers by their width in the file
+		case "i", "I": // pysam reports integers by their width in the file
 			assert.Contains(t, "cCsSiI", have, tag)
 		default:
 			assert.Equal(t, kind, have, tag)

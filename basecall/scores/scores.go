@@ -20,8 +20,8 @@ type Window struct {
 	// Bytes are scores in units of Step, within ±[MaxByte].
 	Bytes []int8
 	Step  float32
-	// Sums tell of Bytes what these can't: the sum of each frame's scores, SumStride apart,
-	// is not a number if one of the scores wasn't. Its unit is of no account.
+	// Sums show what Bytes can't: the sum of each frame's scores, SumStride apart, is not a
+	// number if one of the scores wasn't. Its unit is of no account.
 	Sums      []float32
 	SumStride int
 
@@ -70,7 +70,7 @@ func (w *Window) Row(frame int, dst []float32) []float32 {
 	switch {
 	case w.Floats != nil:
 		return w.Floats[at:][:w.Classes]
-	case w.Path != nil: // to tell windows apart
+	case w.Path != nil: // to distinguish windows
 		for i, b := range w.Path[at:][:w.Classes] {
 			dst[i] = float32(b)
 		}

@@ -38,13 +38,13 @@ const (
 // apart from what is delivered twice.
 //
 // Strategy: an open read is a set of chunks, so their order doesn't matter. What
-// is here already is dropped, after a look whether it is the same. A read is
+// is here already is dropped, after a check that it is the same. A read is
 // finished by its last chunk, by a chunk of a read that began later on its
 // channel, because its own end was lost, or by the end of its run. Gaps remain
 // where chunks are missing then, and no base is ever called across one. So a
 // channel has one open read, and another only while a sender that starts over
-// sends earlier reads. The newest finished reads of a channel are remembered,
-// to tell what is delivered twice from what comes too late.
+// sends earlier reads. The newest finished reads of a channel are remembered, to
+// distinguish what is delivered twice from what comes too late.
 //
 // A read that outgrows maxSamples is cut at a chunk's end; and when all open
 // reads together take more than maxBytes, the one that takes most is.
@@ -58,7 +58,7 @@ type assembler struct {
 	buckets    [buckets]bucket
 	channels   int
 	held       int // bytes that open reads take
-	// owners tells the channel of every read that is open or remembered.
+	// owners holds the channel of every read that is open or remembered.
 	owners  map[readKey]uint32
 	codec   *vbz.Codec
 	scratch []int16
@@ -119,7 +119,7 @@ type finishedRead struct {
 	past  past
 }
 
-// begunBy tells whether r had begun when the read of another chunk did.
+// begunBy reports whether r had begun when the read of another chunk did.
 func (r *openRead) begunBy(other identity) bool {
 	return cmp.Or(cmp.Compare(r.start, other.start), cmp.Compare(r.number, other.number)) <= 0
 }
@@ -232,8 +232,8 @@ func (a *assembler) unpack(c *streampb.SignalChunk) (chunk, error) {
 	return chunk{span: span{first: c.GetFirstSample(), count: c.GetSampleCount(), sum: checksum(a.scratch)}, vbz: c.GetVbz()}, nil
 }
 
-// judge says what a chunk is beside what came before, and finds its read if that
-// is open. A contradiction or a chunk that comes too late is an error.
+// judge classifies a chunk by what came before, and finds its read if that is
+// open. A contradiction or a chunk that comes too late is an error.
 func (a *assembler) judge(key channelKey, ch *channel, c *streampb.SignalChunk, news chunk) (*openRead, verdict, error) {
 	owner, known := a.owners[readKey{key.run, c.GetReadId()}]
 	if !known {
@@ -340,7 +340,7 @@ func (a *assembler) agrees(r *openRead, news chunk) (bool, error) {
 	return true, nil
 }
 
-// covers tells whether all of s is here.
+// covers reports whether all of s is here.
 func covers(r *openRead, s span) bool {
 	next := max(s.first, r.floor)
 	for _, c := range r.chunks {

@@ -14,7 +14,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// level is the current of a read at a sample: it tells read and place.
+// level is the current of a read at a sample: it identifies read and place.
 func level(id string, i uint64) int16 {
 	h := fnv.New32a()
 	h.Write([]byte(id))

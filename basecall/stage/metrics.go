@@ -119,7 +119,7 @@ const (
 	modifiedNoNumbers = "no_numbers"
 )
 
-// modified counts a part whose modified bases were to be called, and the bases that were judged.
+// modified counts a part whose modified bases were to be called, and the bases that were scored.
 func (m *Metrics) modified(result string, bases int) {
 	if m != nil {
 		m.modifiedParts.WithLabelValues(result).Inc()

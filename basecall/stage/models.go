@@ -18,8 +18,9 @@ import (
 type Models interface {
 	// Choose says what a run is called with. It is a function of the run's description, the same
 	// as long as the process lives: a model that is chosen when a run begins is kept in the state,
-	// and holds until the run has ended, whoever takes it over. Of a run that has none nothing was
-	// called, so it is asked for again, and may get one from who starts with other rules.
+	// and holds until the run has ended, whichever process takes it over. In a run that has none
+	// nothing was called. So its model is asked for again, and a process that starts with other
+	// rules may choose one.
 	Choose(run *streampb.Run) Choice
 	// Ready returns a run's model without waiting. Where it has to be loaded that begins, and
 	// ok is false. An error is as of Use, and ok.
@@ -37,16 +38,16 @@ var ErrNoModel = errors.New("the run has no model")
 type Choice struct {
 	// Model names the model for who loads it; empty: the run has none.
 	Model string
-	// Precision is what its network computes in; empty: what the process was told.
+	// Precision is what its network computes in; empty: what the process was configured with.
 	Precision string
-	// Identity is a hash of what the model computes, by which another of the same name is told
-	// from it; empty if that was not known.
+	// Identity is a hash of what the model computes, which distinguishes it from another of
+	// the same name; empty if that was not known.
 	Identity string
 }
 
 // Model is a model that is loaded.
 type Model struct {
-	// Name is what the model is called, which segments tell; empty: they don't.
+	// Name is what the model is called in segments; empty: they don't name it.
 	Name   string
 	Caller Caller
 	// InFlight has reads called while their signal comes, for models that can:
@@ -66,8 +67,8 @@ type Model struct {
 // Modifier says which bases of a called read are modified; network.Caller of package modbase is one. It is safe for
 // concurrent use.
 type Modifier interface {
-	// Call judges a read by the samples that it was called from. Its error is [network.ErrScores] if
-	// nothing can be said of the read.
+	// Call scores a read's bases by the samples that it was called from. Its error is
+	// [network.ErrScores] if nothing can be said of the read.
 	Call(ctx context.Context, samples []int16, called *basecall.Called) (*modbase.Tags, error)
 }
 

@@ -135,7 +135,7 @@ func onlyOf(t *testing.T, recs []stream.Record, run string) []stream.Record {
 }
 
 // lasting is what is downstream without the names of models, which each owner of a partition
-// tells again.
+// publishes again.
 func lasting(outs []stream.Out) []stream.Out {
 	return slices.DeleteFunc(slices.Clone(outs), func(o stream.Out) bool { return bytes.HasPrefix(o.Key, []byte("model\x00")) })
 }

@@ -24,8 +24,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// fakeModifier says how probably each C is modified by the current of it and of the base before, and holds that the current is the
-// read's: as many samples as its bases have, each telling its base. before, if set, is called with every read.
+// fakeModifier says how probably each C is modified by the current of it and of the base before, and holds
+// that the current is the read's: as many samples as its bases have, each identifying its base. before, if
+// set, is called with every read.
 type fakeModifier struct {
 	before func(ctx context.Context) error
 }
@@ -56,7 +57,7 @@ func modifiedBy(m Modifier) func(*streampb.Run) Modifier {
 	return func(*streampb.Run) Modifier { return m }
 }
 
-// tagsOf is what FASTQ has of bases of the reference that fakeModifier has judged.
+// tagsOf is what FASTQ has of bases of the reference that fakeModifier has scored.
 func tagsOf(from, to int) string {
 	mm, ml, before := "MM:Z:C+m?", "ML:B:C", byte(0)
 	for i, base := range reference[from:to] {
@@ -142,7 +143,7 @@ func TestModifierThatFails(t *testing.T) {
 	emit := new(fakeEmitter)
 	h := newHandler(t, cfg)
 	handleAll(t, h, p.recs, emit)
-	_ = h.Drain(t.Context()) // it tells of the failure, too
+	_ = h.Drain(t.Context()) // it reports the failure, too
 	require.ErrorContains(t, emit.failed, "read a of run run-1: calling modified bases: "+context.DeadlineExceeded.Error())
 	assert.NotContains(t, emit.offsets(), p.recs[len(p.recs)-1].Offset)
 }
@@ -168,7 +169,7 @@ func TestCrashesWithModifiedBases(t *testing.T) {
 	}
 }
 
-// TestLongBasecallsWithModifiedBases: a record that has room for a read and not for what is said of its bases is published without.
+// TestLongBasecallsWithModifiedBases: a read that fits a record only without its modified bases is published without them.
 func TestLongBasecallsWithModifiedBases(t *testing.T) {
 	const n = alignstage.MaxPublishedBases
 	called := basecall.Called{Sequence: bytes.Repeat([]byte("C"), n), Qualities: bytes.Repeat([]byte{12}, n), Stride: 5, NumSamples: 10 * n, MeanQuality: 12}

@@ -65,7 +65,8 @@ func (h *handler) process(w *work) ([]stream.Out, error) {
 	return h.named(append(outs, withdrawn...), of, placed)
 }
 
-// named puts the name of the model ahead of what a read's segments are among, if it was not told yet.
+// named puts the name of the model ahead of the records with a read's segments, if it was not
+// published yet.
 func (h *handler) named(outs []stream.Out, of *alignstage.Read, segments []*streampb.Segment) ([]stream.Out, error) {
 	if len(segments) == 0 {
 		return outs, nil

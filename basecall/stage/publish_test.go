@@ -123,7 +123,7 @@ func TestBasecallsOfParts(t *testing.T) {
 	}
 }
 
-// TestLongBasecalls: a read that no record has room for is published in pieces, which
+// TestLongBasecalls: a read that doesn't fit a record is published in pieces, which
 // hold all of its bases and begin where their signal does.
 func TestLongBasecalls(t *testing.T) {
 	const n = alignstage.MaxPublishedBases + 1000

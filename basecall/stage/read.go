@@ -15,7 +15,7 @@ type span struct {
 
 func (s span) end() uint64 { return s.first + uint64(s.count) }
 
-// checksum tells one stretch of current from another.
+// checksum distinguishes one stretch of current from another.
 func checksum(samples []int16) uint32 {
 	const prime = 0x9e3779b97f4a7c15
 	h := uint64(len(samples))
@@ -42,7 +42,7 @@ type chunk struct {
 type identity struct {
 	id            string
 	start         uint64 // when it began on its channel
-	number        uint32 // likewise, for recordings that don't tell the time
+	number        uint32 // likewise, for recordings that don't state the time
 	offset, scale float32
 }
 
@@ -137,7 +137,7 @@ const (
 )
 
 // judge compares a chunk with what is remembered. Samples from before that are
-// taken for delivered twice: nothing can be done with them either way.
+// taken for delivered twice: they can't be used either way.
 func (p *past) judge(s span) verdict {
 	if s.count == 0 {
 		return isDuplicate

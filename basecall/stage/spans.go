@@ -61,7 +61,7 @@ func (s *spans) take(read *assembledRead) *readSpan {
 	delete(s.open, key)
 	now := s.tracer.Now()
 	if o == nil {
-		// All of its chunks were replayed, so their headers were not looked at.
+		// All of its chunks were replayed, so their headers were not read.
 		if !s.tracer.Takes(key.run, key.id) {
 			return nil
 		}

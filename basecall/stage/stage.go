@@ -45,7 +45,7 @@ type Config struct {
 	// Model names the model for snapshots: its name, and a hash of what it computes. With
 	// Models it says that there are several.
 	Model string
-	// Name is what the model is called, which segments tell; empty: they don't.
+	// Name is what the model is called in segments; empty: they don't name it.
 	Name string
 	// MinQuality is the mean quality, on the Phred scale, below which a read is not
 	// aligned; zero: all are.

@@ -260,7 +260,7 @@ func (p *partition) read(channel uint32, id string, from, to int) *partition {
 
 const testChunk = 400 // samples
 
-// ended is what the runs topic is told behind a run's end: run-1 is on partition 1.
+// ended is what the runs topic receives behind a run's end: run-1 is on partition 1.
 const ended = "run-1 ended: END_STATUS_NORMAL"
 
 func chunksOf(channel uint32, id string, from, to int) []*streampb.SignalChunk {

@@ -33,8 +33,9 @@ type state struct {
 	model string
 }
 
-// Format identifies the state. The model is a part of it so that a run is called
-// by one model, or somebody is told; with models by run, each run's is in the state itself.
+// Format identifies the state. The model is a part of it so that a run is called by one
+// model, or the process reports the mismatch; with models by run, each run's is in the
+// state itself.
 func (s *state) Format() stream.StateFormat {
 	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: s.fingerprint(s.model)}
 }

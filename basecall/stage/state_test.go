@@ -124,7 +124,7 @@ func crashConfig(caller Caller) Config {
 
 // TestRestoredGoesOn: after any record a handler can be replaced by one that was
 // given its state, one that has replayed everything, or one that was given an
-// earlier state and has replayed the rest: none can be told from it.
+// earlier state and has replayed the rest: none can be distinguished from it.
 func TestRestoredGoesOn(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -177,7 +177,7 @@ func TestRestoredGoesOn(t *testing.T) {
 	}
 }
 
-// ledger is a partition's owner as far as a handler can tell, and what is
+// ledger is a partition's owner as far as a handler can see, and what is
 // downstream for good: emissions count when they are committed, all of one or
 // nothing, together with what they resolve.
 type ledger struct {
@@ -447,8 +447,7 @@ func parseGolden(t testing.TB, text string) snapshot {
 	return s
 }
 
-// TestFingerprint: what the state depends on besides the records tells states
-// apart.
+// TestFingerprint: states differ by what they depend on besides the records.
 func TestFingerprint(t *testing.T) {
 	seen := make(map[string]string)
 	for name, edit := range map[string]func(cfg *Config){

@@ -50,7 +50,7 @@ const (
 	// 20 to 170 ms.
 	sampling = 50 * time.Millisecond
 	// settling is how long the utilisation that is read may still be that of what was
-	// before: drivers tell it for periods of up to a second.
+	// before: drivers report it for periods of up to a second.
 	settling = time.Second
 )
 

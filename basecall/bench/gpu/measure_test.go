@@ -33,7 +33,7 @@ func constant(v float64) func(float64) float64 { return func(float64) float64 { 
 func TestMeasure(t *testing.T) {
 	ramp := func(s float64) float64 { return 100 + 20*s } // watts
 	counter := func(s float64) float64 { return 7000 + 250*s }
-	idleThenBusy := func(s float64) float64 { // as a driver tells it that looks back for a second
+	idleThenBusy := func(s float64) float64 { // as a driver reports it that averages over the last second
 		return min(1, s) * 0.9
 	}
 	for _, test := range []struct {

@@ -187,7 +187,7 @@ func (g *nvidia) Power() (float64, error) {
 	return float64(milliwatts) / 1000, err
 }
 
-// Utilisation implements Counters. A GPU in parts (MIG) tells none.
+// Utilisation implements Counters. A GPU in parts (MIG) reports none.
 func (g *nvidia) Utilisation() (float64, error) {
 	var u C.utilisation
 	err := g.d.check(C.nvml_utilisation(g.d.driver, g.handle, &u))
