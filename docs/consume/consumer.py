@@ -16,7 +16,7 @@ import signal
 import sqlite3
 import sys
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 VARIANT, RUN_ENDED = b"porestream.variant.v1", b"porestream.run.ended.v1"
 WORST_LAST = ["normal", "timeout", "aborted"]
@@ -109,7 +109,10 @@ def follow(consumer, topic, state):
             {VARIANT: variant, RUN_ENDED: ended}.get(kind(message), lambda _: None)(message)
         state.commit()  # before the position: what is read again is known
         if messages:
-            consumer.commit(asynchronous=False)
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException as e:  # brokers away, or the group has moved on: what comes again is known
+                print("positions are not committed:", e.args[0].str(), file=sys.stderr, flush=True)
 
 
 def main():
@@ -117,7 +120,7 @@ def main():
     args.add_argument("brokers", help="host:port[,host:port...]")
     args.add_argument("topic", nargs="?", default="variants")
     args.add_argument("--follow", metavar="STATE", help="go on with what comes, and keep in this file what was printed")
-    args.add_argument("--group", default="porestream-consumer-py", help="consumer group when following")
+    args.add_argument("--group", default="consumer-py", help="consumer group when following; pore acls --role consumer gives the right to those that begin with consumer-")
     args = args.parse_args()
     consumer = Consumer({
         "bootstrap.servers": args.brokers,
@@ -125,6 +128,7 @@ def main():
         "isolation.level": "read_committed",  # revisions of transactions that were given up were never published
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
+        "log_level": 5,  # librdkafka's own lines on stderr: no mere information
         "enable.partition.eof": not args.follow,
     })
     try:
