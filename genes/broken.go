@@ -15,7 +15,7 @@ type Pseudogene struct {
 	Start, End int // 0-based, half open; End is beyond the contig's length where it crosses the origin
 	Reverse    bool
 	Faults     []Fault // without repetition, in the order below
-	Fragments  int     // genes that were found in it, and aren't told as such
+	Fragments  int     // genes that were found in it, and aren't reported as such
 	Known      *homology.Protein
 	Identity   float64 // of the fragment that is most like it
 	Coverage   float64 // share of the known protein that the fragments have
@@ -38,9 +38,10 @@ var faults = []Fault{Frameshift, InternalStop, Interrupted, Incomplete}
 const (
 	// brokenIdentity and brokenCoverage are least shares of the alignment and of the gene's protein.
 	brokenIdentity, brokenCoverage = .6, .7
-	// missingPart is the fewest residues of the known protein whose lack is looked into.
+	// missingPart is the fewest residues of the known protein whose lack is examined.
 	missingPart = 15
-	// mostMissing is how many residues of a missing part are looked for, those next to the gene: what aligning them takes grows with the square.
+	// mostMissing is how many residues of a missing part are searched for, those next to the gene: the cost of aligning them grows with the
+	// square.
 	mostMissing = 4000
 	// flank is how far beyond the missing part's length its remains may be: insertion sequences are shorter.
 	flank = 2500
@@ -93,7 +94,7 @@ func (s *strand) cut(from, to int) (seq []byte, begin int) {
 	return out, from
 }
 
-// breaker looks for broken genes.
+// breaker searches for broken genes.
 type breaker struct {
 	contigs []Contig
 	code    *homology.Code
@@ -108,7 +109,8 @@ func newBreaker(contigs []Contig, code *homology.Code) *breaker {
 	return b
 }
 
-// examine tells what is left of the known protein that a gene is most like, if the gene is only a part of it; false if the gene isn't broken.
+// examine returns what is left of the known protein that a gene is most like, if the gene is only a part of it; false if the gene isn't
+// broken.
 func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Workspace) (remains, bool) {
 	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End}
 	if hit.Identity < brokenIdentity || hit.QueryCoverage < brokenCoverage || g.OpenLow || g.OpenHigh || g.Slips {
@@ -248,7 +250,7 @@ func (s *Similar) complements(hit *homology.Hit) bool {
 	return s.Protein == hit.Protein && min(s.End, hit.End)-max(s.Start, hit.Start) < missingPart
 }
 
-// takeBroken takes the genes that are remains out of the list, and tells each broken gene once.
+// takeBroken takes the genes that are remains out of the list, and reports each broken gene once.
 func (r *Result) takeBroken(contigs []Contig, list []remains) {
 	slices.SortFunc(list, func(a, b remains) int {
 		x, y := &r.Genes[a.gene], &r.Genes[b.gene]

@@ -14,7 +14,8 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// TestBrokenGenes breaks lambda's gene H, and finds it told as a pseudogene on both strands and wherever the circle is cut.
+// TestBrokenGenes breaks lambda's gene H, and finds it reported as a pseudogene on both strands and wherever the circle is
+// cut.
 func TestBrokenGenes(t *testing.T) {
 	t.Parallel()
 	contigs, _, known := lambdaGenes(t)
@@ -96,7 +97,8 @@ func TestBrokenGenes(t *testing.T) {
 	}
 }
 
-// TestLongMissingParts: of a protein that has far more residues than the gene, those next to the gene are looked for.
+// TestLongMissingParts: of a protein that has far more residues than the gene, those next to the gene are searched
+// for.
 func TestLongMissingParts(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(13, 14))

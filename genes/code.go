@@ -12,7 +12,8 @@ const codons = 64
 // stopAmino is what a stop translates to.
 const stopAmino = '*'
 
-// The start codons that genes are looked for at. Others are known, and so rare that each would cost more genes than it finds.
+// The start codons that genes are searched for at. Others are known, and so rare that each would cost more genes than it
+// finds.
 const (
 	startATG = iota
 	startGTG
@@ -31,7 +32,7 @@ type geneticCode struct {
 	start [codons]int8 // kind of start codon, -1 for none
 }
 
-// Codes are the numbers of NCBI's genetic codes that are told apart where none is given.
+// Codes are the numbers of NCBI's genetic codes that are distinguished where none is given.
 func Codes() []int { return []int{11, 4, 25, 1} }
 
 func newCode(table int) (*geneticCode, error) {

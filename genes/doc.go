@@ -1,8 +1,8 @@
 // Package genes finds the protein-coding genes of a genome in its sequence alone: of bacteria, archaea, their viruses, plasmids, and
 // viruses without introns.
 //
-// Problem: a genome has several times as many open reading frames as genes, each with several places where it may start. What genes look like
-// differs from genome to genome, and often nothing is known but the sequence.
+// Problem: a genome has several times as many open reading frames as genes, each with several places where it
+// may start. The features of genes differ from genome to genome, and often nothing is known but the sequence.
 //
 // Assumptions: genes have no introns, mostly don't overlap, and none lies within another on a level that matters. One genetic code holds for all contigs,
 // and they are of one organism.

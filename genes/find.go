@@ -60,15 +60,15 @@ type Result struct {
 	GC        float64
 	Coding    float64 // share of the known bases that are in genes
 	Named     int     // genes whose proteins are like a known one
-	// Pseudogenes are broken genes, where names were looked for.
+	// Pseudogenes are broken genes, where names were searched for.
 	Pseudogenes []Pseudogene
 }
 
-// MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a eukaryote's genes have introns, which
-// aren't looked for.
+// MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a
+// eukaryote's genes have introns, which aren't searched for.
 const MostBases = 30_000_000
 
-// Doubt tells why what was found may be wrong as a whole; empty if nothing speaks for that.
+// Doubt says why what was found may be wrong as a whole; empty if nothing speaks for that.
 func (r *Result) Doubt() string {
 	const least, enough = .55, 50_000
 	if r.Bases < enough || r.Coding >= least {
@@ -209,7 +209,8 @@ func (f *finder) choose(ctx context.Context, given int) (*finder, error) {
 	return found, nil
 }
 
-// The genetic codes that are told apart: 4 and 25 read the stop TGA of the others as tryptophan and as glycine, 1 differs from 11 in its starts.
+// The genetic codes that are distinguished: 4 and 25 read the stop TGA of the others as tryptophan and as glycine, 1 differs from 11 in its
+// starts.
 const (
 	standard         = 1
 	mycoplasmal      = 4
@@ -286,7 +287,8 @@ func (f *finder) learn(ctx context.Context, table, rounds int) (*finder, error) 
 	return &g, nil
 }
 
-// usualOdds is what a codon of a gene tells as long as no gene is known, and the least that is taken for usual.
+// usualOdds is the log odds that a codon of a gene adds as long as no gene is known, and the least that is
+// taken for usual.
 const usualOdds = .1
 
 // begin sets the models to what the prior says of a genome of this composition.
@@ -353,7 +355,8 @@ func (p *piece) once(list []candidate, chain []int32) []int32 {
 			return chain[j:k]
 		}
 	}
-	// Nothing agrees: the piece is short, or without clear genes. Those that begin on it are told, but for those that another one covers one turn later.
+	// Nothing agrees: the piece is short, or without clear genes. Those that begin on it are returned, but for those that another one covers one turn
+	// later.
 	var out []int32
 	reach := int32(0)
 	for _, i := range chain {
@@ -486,7 +489,7 @@ func (f *finder) adapt(l *lesson) {
 	f.spacing = newSpacing(&f.prior.Spacing, &l.spacing)
 }
 
-// report finds the genes with what was learnt and tells all that is known of them.
+// report finds the genes with what was learnt and returns all that is known of them.
 func (f *finder) report(ctx context.Context) ([]Gene, error) {
 	var out []Gene
 	for _, p := range f.pieces {
@@ -507,7 +510,7 @@ func (f *finder) report(ctx context.Context) ([]Gene, error) {
 		of := map[int]*piece{}
 		for _, p := range f.pieces {
 			if _, several := of[p.contig]; several {
-				of[p.contig] = nil // cut by gaps: where it slips isn't looked for
+				of[p.contig] = nil // cut by gaps: where it slips isn't searched for
 				continue
 			}
 			of[p.contig] = p

@@ -349,7 +349,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "genetic code 7 is not one of NCBI's")
 }
 
-// TestOutOfGenes tells that a genome is not one of the kinds that are looked for.
+// TestOutOfGenes: the result of a genome that is not of the supported kinds says so.
 func TestOutOfGenes(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 5))

@@ -119,7 +119,8 @@ func (p *Pseudogene) write(w io.Writer, c *Contig, number int) {
 		value(p.Known.Source), value(p.Known.ID), value(p.Known.ID), 100*p.Identity, 100*p.Coverage)
 }
 
-// attributes tell what a gene is similar to, for column 9. The inference is written as INSDC has it.
+// attributes state what a gene is similar to, for column 9. The inference is written as INSDC has
+// it.
 func (s *Similar) attributes() string {
 	out := fmt.Sprintf(";inference=ab initio prediction:%s,similar to AA sequence:%s:%s;similar_to=%s;identity=%.1f;query_coverage=%.1f;subject_coverage=%.1f;expect=%.1e",
 		source, value(s.Protein.Source), value(s.Protein.ID), value(s.Protein.ID), 100*s.Identity, 100*s.QueryCoverage, 100*s.Coverage, s.Expect)

@@ -29,8 +29,9 @@ type Similar struct {
 	Terms  []string // of the Gene Ontology
 }
 
-// Name finds the known protein that each gene's is most like. What isn't like enough any one stays without. Genes that are parts of a known protein, the
-// rest of which is there out of frame, behind a stop, apart, or not at all, are taken out and told as pseudogenes.
+// Name finds the known protein that each gene's is most like. What isn't like enough any one stays without.
+// Genes that are parts of a known protein, the rest of which is there out of frame, behind a stop, apart, or
+// not at all, are taken out and reported as pseudogenes.
 func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	code, err := homology.NewCode(r.Code)
 	if err != nil {

@@ -22,10 +22,11 @@ type candidate struct {
 
 // path finds the set of candidates that is best together.
 //
-// Problem: which of the frames, and of their starts, are genes? They may overlap a little, and how they lie to each other tells.
-// Strategy: a chain of genes in the order of their right ends, each with a score of its own and one for its place behind the one before. What is
-// farther apart than a few hundred bases knows nothing of each other, so a running maximum stands for all of it.
-// Consequence: time is that of the candidates times those within reach. No gene lies within another.
+// Problem: which of the frames, and of their starts, are genes? They may overlap a little, and their
+// positions relative to each other are evidence. Strategy: a chain of genes in the order of their right ends,
+// each with a score of its own and one for its place behind the one before. What is farther apart than a few
+// hundred bases knows nothing of each other, so a running maximum stands for all of it. Consequence: time is
+// that of the candidates times those within reach. No gene lies within another.
 type path struct {
 	list    []candidate // by right end
 	spacing *spacingModel

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Prior is what is known of genes before a genome is looked at. It is made of annotated genomes by train/genes.
+// Prior is what is known of genes before a genome is read. It is made of annotated genomes by train/genes.
 type Prior struct {
 	// Genomes are the accessions that it was made of.
 	Genomes []string `json:"genomes"`

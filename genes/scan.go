@@ -28,12 +28,13 @@ const compositions = 24
 type tables struct {
 	// own is of a codon behind another in the genome's own genes, the first times 64 plus the second.
 	own [codons * codons]float32
-	// foreign is of codons as genes of a GC content have them, against bases of that content without order. Genes that came from elsewhere
-	// look like what is between genes to the genome's own model, and like genes to this one.
+	// foreign is of codons as genes of a GC content have them, against bases of that content without order.
+	// To the genome's own model, genes that came from elsewhere resemble the sequence between genes; to this
+	// one they resemble genes.
 	foreign [compositions][codons]float32
 	// pairs is of an amino acid behind another at a distance, whatever the genome.
 	pairs [separations][codons * codons]float32
-	loose float32 // the least score of a frame that is looked at
+	loose float32 // the least score of a frame that is considered
 }
 
 // separations is how far amino acids know of each other: the turns of helices and strands are within four.

@@ -22,10 +22,10 @@ const (
 // usualStart is about the log odds of each of the parts of what is around a true start.
 const usualStart = 1.5
 
-// vicinity is how many codons before a start and behind it are looked at apart.
+// vicinity is how many codons before a start and behind it are scored separately.
 const vicinity = 16
 
-// The features of a frame that tell whether it is a gene, for its best start.
+// The features of a frame that decide whether it is a gene, for its best start.
 const (
 	geneOwn = iota // log odds by the genome's own genes, bounded
 	geneForeign

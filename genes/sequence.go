@@ -39,7 +39,7 @@ func complemented(s []byte) []byte {
 	return out
 }
 
-// piece is a stretch that genes are looked for in: a contig, or a part of one between runs of N.
+// piece is a stretch that is searched for genes: a contig, or a part of one between runs of N.
 //
 // Problem: floating-point sums, ties and iterations depend on the direction that a sequence is read in, and for a circular one on where it is
 // cut. So a genome and its reverse complement, or its rotation, would have genes that differ a little.

@@ -3,7 +3,7 @@ package genes
 import "math"
 
 const (
-	// upstream is how many bases before a start codon the binding site of the ribosome is looked for in.
+	// upstream is how many bases before a start codon are searched for the binding site of the ribosome.
 	upstream = 20
 	// motifWidth is the width of a binding site, as of AGGAGG.
 	motifWidth = 6
@@ -116,7 +116,7 @@ func (m *startModel) flanking(s []byte, at int) (up, down float64) {
 	return up, down
 }
 
-// startPrior is what is known of starts before the genome is looked at, as counts.
+// startPrior is what is known of starts before the genome is read, as counts.
 type startPrior struct {
 	Kinds  [startKinds]float64             `json:"kinds"`  // of starts
 	Motif  [motifWidth][4]float64          `json:"motif"`  // bases of the binding site, shares

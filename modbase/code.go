@@ -56,7 +56,7 @@ var listed = map[Code]byte{
 	'a': 'A', 'A': 'A', 'o': 'G', 'G': 'G', 'n': 'N', 'N': 'N',
 }
 
-// Known tells whether the specification says what a code means. Of numbers ChEBI does.
+// Known reports whether the specification says what a code means. Of numbers ChEBI does.
 func (c Code) Known() bool {
 	return c < 0 || listed[c] != 0
 }

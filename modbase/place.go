@@ -151,7 +151,7 @@ func (l *List) behind(bases int) error {
 	return fmt.Errorf("%w: %s lists more bases than there are %c in its %d", ErrBehind, l.head(nil), l.base(), bases)
 }
 
-// Check tells whether the tags are of a read: ErrLength or ErrBehind, with details, if not.
+// Check returns nil if the tags are of a read, and else ErrLength or ErrBehind, with details.
 func (t *Tags) Check(s Sequence) error {
 	if t.Length != 0 && t.Length != len(s.Bases) {
 		return fmt.Errorf("%w: it is %d, and there are %d bases", ErrLength, t.Length, len(s.Bases))
@@ -179,7 +179,7 @@ type Call struct {
 }
 
 // Calls yields what the lists name, by place, and at one place in the order of MM. Bases that a list
-// implies to be unmodified aren't named. The read must be the tags' own, which [Tags.Check] tells.
+// implies to be unmodified aren't named. The read must be the tags' own, which [Tags.Check] reports.
 func (t *Tags) Calls(s Sequence) iter.Seq[Call] {
 	var all []Call
 	var places []int32
@@ -202,8 +202,8 @@ func (t *Tags) Calls(s Sequence) iter.Seq[Call] {
 
 // Slice are the tags of the bases [start, end) of a read as it was sequenced: of what is left when it is
 // trimmed or clipped, or of a part when it is split. MN is written whether or not there was one, as what
-// is cut again needs it. Lists of which nothing is left stay, as they tell what was looked for. Errors are
-// those of Check.
+// is cut again needs it. Lists of which nothing is left stay, as they state which modifications were
+// searched for. Errors are those of Check.
 func (t *Tags) Slice(s Sequence, start, end int) (*Tags, error) {
 	if start < 0 || end > len(s.Bases) || start > end {
 		return nil, fmt.Errorf("cutting the tags of %d bases to [%d, %d)", len(s.Bases), start, end)

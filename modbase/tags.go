@@ -46,7 +46,7 @@ type List struct {
 	// Opposite says that the modification is on the other strand, of which the read shows the
 	// complement, as of duplex reads.
 	Opposite bool
-	// Codes are the modifications that were looked for at each place, at least one.
+	// Codes are the modifications that were searched for at each place, at least one.
 	Codes []Code
 	// Skipped says what those bases are that aren't listed.
 	Skipped Skipped
@@ -58,7 +58,7 @@ type List struct {
 	Probabilities []byte
 }
 
-// Implicit tells whether bases that aren't listed are unmodified.
+// Implicit reports whether bases that aren't listed are unmodified.
 func (l *List) Implicit() bool { return l.Skipped != Unknown }
 
 // Tags are the tags MM, ML and MN of a read.
@@ -69,8 +69,8 @@ type Tags struct {
 }
 
 // Parse reads the tags. ml is nil and length 0 where the tag isn't there. Lists keep parts of ml.
-// What it returns is consistent in itself; whether it is of a read, [Tags.Check] tells. Errors are
-// ErrSyntax and ErrProbabilities, with details.
+// What it returns is consistent in itself; whether it is of a read, [Tags.Check] reports. Errors
+// are ErrSyntax and ErrProbabilities, with details.
 func Parse(mm string, ml []byte, length int) (*Tags, error) {
 	t := &Tags{Length: length}
 	if err := t.parse(mm, ml); err != nil {

@@ -87,7 +87,7 @@ func (s *Scorer) Describe() []annotate.ScoreField {
 	return fields
 }
 
-// Fingerprint tells scorers apart whose scores may differ.
+// Fingerprint differs between scorers whose scores may differ.
 func (s *Scorer) Fingerprint() string {
 	var all []string
 	for i := range s.members {

@@ -1,5 +1,6 @@
-// Package genbank reads what gene finding is trained on and judged by, and what genes are named by: the sequence and the coding sequences of GenBank's
-// flat files (The DDBJ/ENA/GenBank Feature Table, version 11). Everything else in them is passed over.
+// Package genbank reads what gene finding is trained on and evaluated by, and what genes are named by: the
+// sequence and the coding sequences of GenBank's flat files (The DDBJ/ENA/GenBank Feature Table, version 11).
+// Everything else in them is passed over.
 package genbank
 
 import (

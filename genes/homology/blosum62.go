@@ -1,6 +1,6 @@
 package homology
 
-// residues is the number of letters that are told apart: twenty amino acids, B, Z and X.
+// residues is the number of letters that are distinguished: twenty amino acids, B, Z and X.
 const (
 	residues   = 23
 	amino      = 20

@@ -13,7 +13,7 @@ import (
 	"github.com/porestream/porestream/vcf"
 )
 
-// row is what a row of GFF3 tells of a feature.
+// row is what a row of GFF3 states about a feature.
 type row struct {
 	parent, name, product string
 	pseudo                bool
@@ -165,7 +165,8 @@ func (g *gff3) take(line string, n int) error {
 	return nil
 }
 
-// protein is what a coding sequence and its gene tell, but for its residues; false if it is no protein.
+// protein is what the rows of a coding sequence and of its gene state, but for its residues; false if
+// it is no protein.
 func (c *codingRows) protein(features map[string]row) (Protein, bool) {
 	p := Protein{
 		ID:   firstOf(c.get("protein_id"), c.get("locus_tag"), c.get("Name"), bareID(c.id)),

@@ -41,7 +41,7 @@ const (
 	candidates = 8
 	// fewerShared is how many times fewer words than the first a candidate may share.
 	fewerShared = 8
-	// shortQuery is a length in residues up to which one shared word is enough to look closer.
+	// shortQuery is a length in residues up to which one shared word is enough for an alignment.
 	shortQuery = 50
 )
 
@@ -58,7 +58,8 @@ type Index struct {
 	common   int      // words with more places are passed over
 }
 
-// NewIndex makes an index. Where two proteins are equally similar to a query, the earlier one is told.
+// NewIndex makes an index. Where two proteins are equally similar to a query, the earlier one is
+// returned.
 func NewIndex(proteins []Protein) (*Index, error) {
 	x := &Index{proteins: proteins}
 	total := 0

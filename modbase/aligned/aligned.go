@@ -69,11 +69,11 @@ type Options struct {
 	CombineKinds   bool
 	// Haplotypes has reads counted by the tag HP: group 0 are those without one.
 	Haplotypes bool
-	// Threads is how many reads are looked at, and blocks decompressed, at a time; at least one.
+	// Threads is how many reads are processed, and blocks decompressed, at a time; at least one.
 	Threads int
 }
 
-// Counts tell of the records of a file.
+// Counts summarise the records of a file.
 type Counts struct {
 	// Left out: not aligned; secondary, supplementary, of failed quality or duplicates; without a sequence.
 	Unmapped, Secondary, NoSequence int64
@@ -88,7 +88,7 @@ type Counts struct {
 	OddHaplotypes, Broken Odd
 }
 
-// Odd counts records, and tells of the first one.
+// Odd counts records, and describes the first one.
 type Odd struct {
 	Records int64
 	First   string

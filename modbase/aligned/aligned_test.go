@@ -33,7 +33,7 @@ type scene struct {
 	genome     *genome.Genome
 }
 
-// lists are what the reads' tags look for, the common ones more often.
+// lists are the modifications that the reads' tags list, the common ones more often.
 var lists = []string{"C+m?", "C+m?", "C+h?;C+m?", "C+hm?", "C+m.", "A+a.;C+mh.", "A+a?;C+m?", "C+m;G-m", "G-m?", "C+76792?;C+m?", "N+n?;C+m.", "T+g.;U+e?", "C+x?", "", "C+m?;G-h."}
 
 // newScene makes a scene. reads that can't be used are among them if faults says so.
@@ -153,7 +153,7 @@ func tagsOf(rng *rand.Rand, bases []byte) string {
 	}
 	mm, ml := "MM:Z:", "ML:B:C"
 	share := 1 + rng.IntN(4)
-	// The lists of one text judge the same bases, as models of several modifications do, or others.
+	// The lists of one text cover the same bases, as models of several modifications do, or others.
 	same, seed := rng.IntN(2) == 0, rng.Uint64()
 	for head := range strings.SplitSeq(heads, ";") {
 		mm += head
@@ -280,7 +280,7 @@ func TestAgreesWithOracle(t *testing.T) {
 	}
 }
 
-// same tells the first line that two texts don't share.
+// same reports the first line that two texts don't share.
 func same(t *testing.T, want, got string) {
 	t.Helper()
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
@@ -330,7 +330,7 @@ func (s *shuffled) Read() (*sam.Record, error) {
 	return rec, nil
 }
 
-// TestAnyOrder: reads of one position may come in any order, and any number of workers look at them.
+// TestAnyOrder: reads of one position may come in any order, and any number of workers process them.
 func TestAnyOrder(t *testing.T) {
 	s := newScene(t, 3, true)
 	in := s.open(t)

@@ -14,10 +14,12 @@
 // with the highest G among those of which most places are modified is taken, and then made wider where what is added is
 // modified as often, or narrower where a part of it is not; where the same sequence of the other strand is modified, too, that is a motif. Its places are taken out, and the search begins anew.
 //
-// Consequences: motifs are a function of the counts. One with fewer than MinSites covered places isn't found, nor one that is modified in
-// few molecules. Of a motif with a gap each letter alone tells little: where a caller errs often, a genome of some megabases with
-// hundreds of its places may be too small for it. A caller that errs at most places of some sequence makes a motif of it: nothing in the counts tells the two
-// apart. Of a modification that a caller only looks for at a motif, such as CG, the motif is a part of all that is found.
+// Consequences: motifs are a function of the counts. One with fewer than MinSites covered places isn't found,
+// nor one that is modified in few molecules. Of a motif with a gap each letter alone is weak evidence: where
+// a caller errs often, a genome of some megabases with hundreds of its places may be too small for it. A
+// caller that errs at most places of some sequence makes a motif of it: nothing in the counts distinguishes
+// the two. If a caller evaluates a modification only at a motif, such as CG, that motif is a part of all
+// motifs that are found.
 package motif
 
 import (
@@ -50,7 +52,7 @@ const (
 	apart = 0.75
 	// leastPart is how many places such a part has at least.
 	leastPart = 10
-	// fewPlaces are too few to tell that a caller doesn't look where a base is.
+	// fewPlaces are too few to know that a caller evaluates no place with a base.
 	fewPlaces = 200
 	// plain bounds the unmodified places that are searched; the others are counted in proportion.
 	plain = 1 << 19
@@ -91,7 +93,7 @@ type Motif struct {
 	Letters string
 	Place   int
 	Code    modbase.Code
-	// Palindrome tells whether it reads the same on both strands.
+	// Palindrome reports whether it reads the same on both strands.
 	Palindrome bool
 	// Plus and Minus are its places on the strands of the reference.
 	Plus, Minus Places
@@ -193,7 +195,8 @@ func (f *Finder) Add(contig []byte, row *pileup.Row) {
 	}
 }
 
-// takes tells whether a place with a context is kept: those with the same surroundings are, or none of them.
+// takes reports whether a place with a context is kept: those with the same surroundings are, or none of
+// them.
 func (p *places) takes(context uint64) bool { return hash(context)>>(64-p.thinned) == 0 }
 
 // thin leaves out every second place.
@@ -238,7 +241,7 @@ type pattern struct {
 	g    float64
 }
 
-// matcher is a pattern as it is looked for.
+// matcher is a pattern as it is searched for.
 type matcher struct {
 	mask, value uint64 // of letters that are one base
 	loose       []loose
@@ -389,7 +392,7 @@ func (p *pattern) ends() (first, last int) {
 // complement is the set of the complements: that of base b is 3-b.
 func complement(set uint8) uint8 { return set&1<<3 | set&2<<1 | set&4>>1 | set&8>>3 }
 
-// modified tells whether most calls of a place say that it is.
+// modified reports whether most calls of a place say that it is.
 func modified(calls [2]uint16) bool { return 2*int(calls[0]) > int(calls[1]) }
 
 // sample takes all modified places, and of the others as many as are searched.
@@ -456,7 +459,7 @@ func (f *Finder) best(s *sample) (pattern, bool) {
 		}
 	}
 	if all.share() >= f.cfg.MinShare && all.all >= float64(f.cfg.MinSites) {
-		// What a caller looks at is modified mostly, as CG in man.
+		// Most of the places that a caller evaluates are modified, as CG in man.
 		best = looked
 		best.g = math.Inf(1)
 	}
@@ -514,7 +517,8 @@ func (f *Finder) best(s *sample) (pattern, bool) {
 	return f.refine(s, best, &looked, all), true
 }
 
-// needs tells whether a motif needs each of its letters: without it, places are modified less often, and not by chance.
+// needs reports whether a motif needs each of its letters: without it, places are modified less often, and not by
+// chance.
 func (s *sample) needs(m, looked *pattern, t tally) bool {
 	beside := s.beside(m)
 	for place, set := range m.sets {
@@ -533,7 +537,7 @@ func (s *sample) needs(m, looked *pattern, t tally) bool {
 	return true
 }
 
-// looked is the motif that all places have in common, as a caller looks nowhere else.
+// looked is the motif that all places have in common, as a caller evaluates no others.
 func (s *sample) looked() (m pattern) {
 	var counts [width][4]int
 	for _, context := range s.contexts {

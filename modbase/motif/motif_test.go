@@ -190,8 +190,8 @@ func reversed(letters string) string {
 	return string(b)
 }
 
-// TestLookedAt: of a modification that a caller looks for at CG alone, CG is a part of every motif, and is one itself if most are
-// modified.
+// TestLookedAt: of a modification that a caller evaluates at CG alone, CG is a part of every motif, and is
+// one itself if most are modified.
 func TestLookedAt(t *testing.T) {
 	seq := random(9, 200_000)
 	for share, want := range map[float64][]string{0.75: {"CG,0 m"}, 0.05: {}} {

@@ -13,7 +13,7 @@ type chunking struct {
 	before, after           int  // samples around the base's middle
 	basesBefore, basesAfter int  // bases around the one that a sample is of
 	fromStart               bool // around the base's first sample, not its middle
-	offset                  int  // of the base that is looked at from the one that is judged
+	offset                  int  // of the base at the window's centre from the one that is scored
 }
 
 // samples is how many samples a network sees.
@@ -39,7 +39,7 @@ var baseNumber = func() (t [256]byte) {
 	return t
 }()
 
-// set takes a read over: its samples, of which moves say which base they are of. A read without bases has nothing to be judged.
+// set takes a read over: its samples, of which moves say which base they are of. A read without bases has nothing to be scored.
 func (r *read) set(samples []int16, called *basecall.Called) bool {
 	r.bases, r.starts = r.bases[:0], r.starts[:0]
 	for frame, move := range called.Moves {
@@ -77,7 +77,7 @@ func (r *read) places(places []int32, motifs []Motif) []int32 {
 	return places
 }
 
-// at tells whether the motif's base is at a place.
+// at reports whether the motif's base is at a place.
 func (m *Motif) at(bases []byte, place int) bool {
 	start := place - m.Place
 	if start < 0 || start+len(m.sets) > len(bases) {
@@ -134,8 +134,8 @@ func (r *read) fill(row []float32, place int, c *chunking) {
 	}
 }
 
-// normalise scales the current as networks of a model want it: by their levels, or else as the basecaller had it. It tells if
-// there is nothing to scale by.
+// normalise scales the current as networks of a model want it: by their levels, or else as the basecaller had
+// it. It returns false if there is nothing to scale by.
 func (r *read) normalise(l *levels, called *basecall.Called) bool {
 	if l != nil {
 		return r.fit(l)

@@ -1,8 +1,9 @@
-// Package network calls modified bases: it runs networks of Remora, which judge one base by the current around it and the
-// bases that were called there, on the device scheduler of package infer.
+// Package network calls modified bases: it runs networks of Remora, which score one base by the current
+// around it and the bases that were called there, on the device scheduler of package infer.
 //
-// A model is one ONNX file. What it needs to be told, which motif it judges, how much of the current and how
-// many bases around it, and how the current is to be scaled, Remora has put into the file's metadata.
+// A model is one ONNX file. Remora has put the model's parameters into the file's metadata: the motif that
+// it scores, how much of the current and how many bases around it the model needs, and how the current is to
+// be scaled.
 //
 // # What a network is asked
 //

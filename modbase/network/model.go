@@ -31,12 +31,12 @@ type Model struct {
 	// Chemistry is the pore that it is for, as [signal.Run.Chemistry] has it, and SampleRate in Hz.
 	Chemistry  string
 	SampleRate int
-	// Base is the base that it judges, and Codes the modifications that it tells apart, in the order of its scores
-	// behind that of the plain base. Names are Codes in words.
+	// Base is the base that it scores, and Codes the modifications that it distinguishes, in the order of its
+	// scores behind that of the plain base. Names are Codes in words.
 	Base  byte
 	Codes []modbase.Code
 	Names []string
-	// Motifs are where that base is judged.
+	// Motifs are where that base is scored.
 	Motifs []Motif
 	// Size is that of the file, and SHA256 its checksum.
 	Size   int
@@ -48,7 +48,7 @@ type Model struct {
 	output string  // of the network, its scores
 }
 
-// Motif is a sequence of IUPAC letters and the place in it of the base that is judged.
+// Motif is a sequence of IUPAC letters and the place in it of the base that is scored.
 type Motif struct {
 	Letters string
 	Place   int
@@ -59,7 +59,7 @@ type Motif struct {
 // String is the motif as people write it.
 func (m Motif) String() string { return m.Letters + "," + strconv.Itoa(m.Place) }
 
-// meets tells whether there are reads of which both motifs judge the same base.
+// meets reports whether there are reads of which both motifs cover the same base.
 func (m *Motif) meets(other *Motif) bool {
 	for i, set := range m.sets {
 		k := i - m.Place + other.Place
@@ -336,7 +336,7 @@ func (m *Model) readLevels(meta metadata) error {
 	return nil
 }
 
-// Fits tells, with an error of one line, if the model isn't for what a basecalling model calls.
+// Fits returns an error of one line if the model isn't for what a basecalling model calls.
 func (m *Model) Fits(b *basecall.Manifest) error {
 	switch {
 	case b.RNA():

@@ -66,8 +66,9 @@ type network struct {
 	requests    sync.Pool // of *infer.Request
 }
 
-// New loads models onto their devices. Two that call the same modification are refused, and so are two that can judge the
-// same base of a read: their probabilities are each a whole, and don't add up. The caller must Close it.
+// New loads models onto their devices. Two that call the same modification are refused, and so are two that
+// can score the same base of a read: their probabilities are each a whole, and don't add up. The caller must
+// Close it.
 func New(models []*Model, cfg Config) (*Caller, error) {
 	c := &Caller{}
 	c.reads.New = func() any { return new(read) }
@@ -142,9 +143,9 @@ func open(m *Model, cfg Config) (*network, error) {
 	return n, nil
 }
 
-// Call says which bases of a called read are modified, by the samples that it was called from. The read is as it was called: what is to be cut
-// off is cut off the tags afterwards, so that bases near a cut have the current around them too. Tags have a list for each model,
-// also where nothing was judged.
+// Call says which bases of a called read are modified, by the samples that it was called from. The read is as
+// it was called: what is to be cut off is cut off the tags afterwards, so that bases near a cut have the
+// current around them too. Tags have a list for each model, also where nothing was scored.
 func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Called) (*modbase.Tags, error) {
 	r := c.reads.Get().(*read)
 	defer c.reads.Put(r)

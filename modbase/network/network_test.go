@@ -172,13 +172,13 @@ func reads() (samples [][]int16, all []basecall.Called) {
 	return samples, all
 }
 
-// told is what Remora says of a read.
+// told is what Remora reports of a read.
 type told struct {
 	Places []int32     `json:"places"`
 	Scores [][]float32 `json:"scores"`
 }
 
-// remora has the remora package judge reads as they are given to networks.
+// remora has the remora package score reads as they are given to networks.
 func remora(tb testing.TB, python, model string, m *Model, samples [][]int16, calls []basecall.Called) []told {
 	tb.Helper()
 	var in bytes.Buffer
@@ -230,7 +230,8 @@ func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) told
 	return t
 }
 
-// lookedAt are the places as Remora gives them: those of the bases that are looked at, not of those that are judged.
+// lookedAt are the places as Remora gives them: those of the bases at the windows' centres, not of those that are
+// scored.
 func (t told) lookedAt(m *Model, bases int) told {
 	t.Places = slices.Clone(t.Places)
 	for i := range t.Places {
@@ -357,7 +358,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestTogether: reads that are judged side by side, by two models, are judged as alone.
+// TestTogether: reads that are scored side by side, by two models, get the scores that they get
+// alone.
 func TestTogether(t *testing.T) {
 	models := []*Model{golden()[1].parsed(t), golden()[5].parsed(t)}
 	c, err := New(models, Config{Device: "cpu", Sessions: 2})

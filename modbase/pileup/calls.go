@@ -64,7 +64,7 @@ type Read struct {
 
 	own      []mark    // of the strand that was sequenced
 	opposite []mark    // of the other strand
-	kinds    [2][]Kind // own and opposite, that the lists of the read looked for
+	kinds    [2][]Kind // own and opposite, that the lists of the read name
 	global   [2][]uint8
 	observed [2]uint64
 
@@ -78,7 +78,7 @@ type Read struct {
 	behind        [2]int
 }
 
-// Tagged tells whether the read's tags look for anything.
+// Tagged reports whether the read's tags have a list.
 func (r *Read) Tagged() bool { return len(r.kinds[0])+len(r.kinds[1]) > 0 }
 
 // Thresholds are the least probability of a call that isn't failed, in units, by the number of the
@@ -137,7 +137,7 @@ func (h *Histogram) nth(b int, n int64) int {
 	return most
 }
 
-// Calls makes reads of records. It keeps room for its work, and is not safe for concurrent use.
+// Calls makes reads of records. It reuses its buffers, and is not safe for concurrent use.
 type Calls struct {
 	Thresholds Thresholds
 	// Histogram counts the calls at bases that are aligned to the reference; nil: they aren't counted.
@@ -216,7 +216,8 @@ func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
 		if l.Probabilities == nil && len(l.Skips) > 0 {
 			return modbase.ErrNoProbabilities
 		}
-		// Models of several modifications that give each a list judge the same bases in all of them.
+		// Models of several modifications that write a list for each name the same bases in all of
+		// them.
 		if i > 0 && l.Base == tags.Lists[i-1].Base && slices.Equal(l.Skips, tags.Lists[i-1].Skips) {
 			c.places[i] = c.places[i-1]
 			continue
@@ -228,7 +229,7 @@ func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
 		c.rooms[i] = c.places[i]
 	}
 	for strand := range 2 {
-		// Lists of any base may judge the bases of all others.
+		// Lists of any base may name the bases of all others.
 		any := slices.ContainsFunc(tags.Lists, func(l modbase.List) bool { return l.Base == 'N' && l.Opposite == (strand == 1) })
 		for _, base := range []byte("ACGTN") {
 			c.lists = c.lists[:0]
@@ -262,8 +263,8 @@ func letter(l *modbase.List) byte {
 	return l.Base
 }
 
-// alike tells whether the lists of a group judge the same bases, as those of common models do, each for codes of
-// its own: then each place has its probabilities at one place of all lists.
+// alike reports whether the lists of a group name the same bases, as those of common models do, each for
+// codes of its own: then each place has its probabilities at one place of all lists.
 func (c *Calls) alike(tags *modbase.Tags, base byte) bool {
 	if base == 'N' {
 		return false
@@ -513,7 +514,7 @@ func (c *Calls) all(s modbase.Sequence, base byte) {
 	if s.Reversed && base != 'N' {
 		base = bases[3-number[base]]
 	}
-	// Each is written where the next one goes, as nobody can tell beforehand which will do.
+	// Each is written where the next one goes, as it isn't known beforehand which one matches.
 	c.possible = slices.Grow(c.possible[:0], len(c.letters))[:len(c.letters)]
 	n := 0
 	for i, b := range c.letters {
@@ -569,7 +570,7 @@ func (w *walker) walk(place int32) {
 	w.off = w.off || place >= w.end
 }
 
-// consumes tells which of both an operation consumes.
+// consumes reports which of both an operation consumes.
 var consumes = func() (t [16]struct{ query, ref int32 }) {
 	for op := range sam.CigarOpType(9) {
 		takes := op.Consumes()

@@ -7,9 +7,9 @@
 // Assumptions: reads come by their first position. A read has calls at few of its bases, or at many.
 //
 // Strategy: reads are kept while they overlap what isn't counted yet, and each position at which one
-// of them has a call is counted once no further read can overlap it, by looking at every read that
-// does. Each read is a cursor that only goes forward. So the cost is one look per position with a call
-// and read over it, and none for bases between; and memory is that of the reads over one place.
+// of them has a call is counted once no further read can overlap it, by reading every read that does.
+// Each read is a cursor that only goes forward. So the cost is one step per position with a call and
+// read over it, and none for bases between; and memory is that of the reads over one place.
 //
 // Consequences: counts are sums over a set of reads, so reads that begin at one position may come in
 // any order. Probabilities are whole numbers of 512ths, in which those of ML and their sums are exact,

@@ -33,7 +33,7 @@ func ParseMotif(text string) (Motif, error) {
 			return Motif{}, fmt.Errorf("%q: %q is no letter of IUPAC's for bases", text, letters[i])
 		}
 		m.sets = append(m.sets, set)
-		// The complement of base b is 3-b, so a set's is its bits turned round.
+		// The complement of base b is 3-b, so the complement of a set is its bits reversed.
 		m.turned = append(m.turned, set&1<<3|set&2<<1|set&4>>1|set&8>>3)
 	}
 	slices.Reverse(m.turned)
@@ -48,10 +48,10 @@ func ParseMotif(text string) (Motif, error) {
 // String is the motif as it was written.
 func (m *Motif) String() string { return m.text }
 
-// Palindrome tells whether the motif reads the same on both strands.
+// Palindrome reports whether the motif reads the same on both strands.
 func (m *Motif) Palindrome() bool { return slices.Equal(m.sets, m.turned) }
 
-// at tells whether the modified base of a motif on a strand is at a position.
+// at reports whether the modified base of a motif on a strand is at a position.
 func (m *Motif) at(seq []byte, pos, strand int) bool {
 	sets, offset := m.sets, m.offset
 	if strand == 1 {

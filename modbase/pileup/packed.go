@@ -25,8 +25,8 @@ type Aligned struct {
 }
 
 // Pack is what tags say of an aligned read in each of some stretches of the reference; nothing, if the
-// tags look for nothing. The tags must be of all of the read's bases. The error
-// is as of [Calls.Read], and unlisted are the codes to which the specification gives no meaning.
+// tags have no list. The tags must be of all of the read's bases. The error is as of [Calls.Read], and
+// unlisted are the codes to which the specification gives no meaning.
 func (c *Calls) Pack(a Aligned, tags *modbase.Tags, spans []Span) (packed [][]byte, unlisted []modbase.Code, err error) {
 	if tags.Length != 0 && tags.Length != len(a.Bases) {
 		return nil, nil, tags.Check(modbase.Sequence{Bases: a.Bases})
@@ -235,14 +235,14 @@ func Unpack(of Segment, packed []byte, s Span, thresholds *Thresholds) (*Read, e
 	return r, nil
 }
 
-// Counter counts packed calls. It keeps room for its work, and is not safe for concurrent use.
+// Counter counts packed calls. It reuses its buffers, and is not safe for concurrent use.
 type Counter struct {
 	Histogram
 	kinds []Kind
 	marks [2][]mark
 }
 
-// Check tells if packed calls are damaged.
+// Check returns an error if packed calls are damaged.
 func (c *Counter) Check(packed []byte, s Span) error {
 	u := unpacker{b: packed}
 	for strand := range c.marks {

@@ -71,7 +71,7 @@ type Pile struct {
 	kinds []Kind
 	reads [2][]*Read // that may overlap what isn't counted, by the strand that they are aligned to
 	both  []*Read    // those of them that have calls on the other strand
-	// sites tells by strand and position, modulo their bits, where reads have calls.
+	// sites marks by strand and position, modulo their bits, where reads have calls.
 	sites   [2][]uint64
 	stop    int // end of the last span
 	next    int // position before which everything is counted
@@ -181,7 +181,7 @@ func (p *Pile) mark(marks []mark, strand int) {
 	}
 }
 
-// wanted tells whether there are rows of a position and strand.
+// wanted reports whether there are rows of a position and strand.
 func (p *Pile) wanted(at, strand int) bool {
 	i, _ := slices.BinarySearchFunc(p.cfg.Spans, at, func(span [2]int, at int) int { return span[1] - at - 1 })
 	if at < p.cfg.Spans[i][0] {
@@ -340,7 +340,7 @@ func (r *Read) base(at int32) uint8 {
 	}
 }
 
-// look adds what a read says of a position, of the strand that it is aligned to or of the other one.
+// look adds a read's call at a position, on the strand that it is aligned to or on the other one.
 func (r *Read) look(at int32, t *tally, other bool) {
 	strand := 0
 	if other {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParseThresholds reads least probabilities of calls that count, each from 0 to 1, of all bases or of one, such as
-// C:0.8. Given tells of which bases there is one; later ones count.
+// ParseThresholds reads least probabilities of calls that count, each from 0 to 1, of all bases or of one,
+// such as C:0.8. Given reports for which bases there is one; later ones count.
 func ParseThresholds(texts []string) (t Thresholds, given [4]bool, err error) {
 	for _, text := range texts {
 		of, value, ok := strings.Cut(text, ":")

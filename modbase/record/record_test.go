@@ -141,7 +141,8 @@ func TestAgreesWithPysam(t *testing.T) {
 	}
 }
 
-// TestFaults: tags that are of no read, or of another one, are told by reason; pysam refuses the same ones.
+// TestFaults: tags that are of no read, or of another one, are reported by reason; pysam refuses the same
+// ones.
 func TestFaults(t *testing.T) {
 	const bases = "ACGTCCGGACGT"
 	cases := []struct {

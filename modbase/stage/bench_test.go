@@ -21,8 +21,9 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// BenchmarkRegions has reads of 10 kb at 30x, with 5 % errors and calls of 5mC and 5hmC at every CpG, become final
-// counts of 2 Mb: processor time for each call, of all looks on the way, and what the regions keep of a base.
+// BenchmarkRegions has reads of 10 kb at 30x, with 5 % errors and calls of 5mC and 5hmC at every CpG, become
+// final counts of 2 Mb: processor time for each call, over all interim evaluations, and what the regions keep
+// of a base.
 func BenchmarkRegions(b *testing.B) {
 	b.Run("CpG-of-human", func(b *testing.B) { benchRegions(b, 100) })
 	b.Run("CpG-of-bacteria", func(b *testing.B) { benchRegions(b, 14) })

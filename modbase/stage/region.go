@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// stretchWidth is how much of a region one document tells of: so little that the largest, with a row for each
+// stretchWidth is how much of a region one document covers: so little that the largest, with a row for each
 // position and strand, of up to 60 bytes of JSON, fits a record.
 const stretchWidth = 4096
 
@@ -36,7 +36,7 @@ type kept struct {
 	end         int32
 	ops, bases  int32 // bytes of the data that are operations, and bases behind them; the calls come last
 	reverse     bool
-	leftOut     bool // there was no room: only the key is kept
+	leftOut     bool // beyond the region's memory: only the key is kept
 	data        []byte
 	batchNumber int32
 }
@@ -65,7 +65,7 @@ type region struct {
 	bytes      int
 	leftOut    int
 	cut        *readKey // reads from this key on are left out
-	next       int      // number of reads at which it is looked at again
+	next       int      // number of reads at which it is evaluated again
 	said       map[stretchKey]said
 	version    uint64
 	complete   int // batches that a state to be restored has
@@ -99,7 +99,7 @@ func keyOf(s *streampb.Segment) readKey {
 	return readKey(sum[:16])
 }
 
-// apply takes a segment, and tells whether it is new.
+// apply takes a segment, and reports whether it is new.
 func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 	extent, err := align.Check(s, len(r.contig))
 	if err != nil {
@@ -183,8 +183,8 @@ func (r *region) span(k *kept) pileup.Span {
 	return pileup.Span{Origin: int(k.start), Start: max(r.start, int(k.start)), End: min(r.end, int(k.end))}
 }
 
-// due tells whether so many reads have come that the region is to be looked at: the first one, and whenever they
-// have doubled.
+// due reports whether so many reads have come that the region is to be evaluated: the first one, and whenever
+// they have doubled.
 func (r *region) due() bool { return len(r.seen) >= r.next }
 
 // read makes a read of what is kept of it.
@@ -194,8 +194,8 @@ func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, err
 	}, k.calls(), r.span(k), thresholds)
 }
 
-// look counts the region's reads, and has emit take the stretches of which something else is to be said than
-// before, and the records that say it. They come by position and code.
+// look counts the region's reads, and has emit take the stretches whose counts differ from those published
+// before, and their records. They come by position and code.
 func (r *region) look(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
 	r.next = 2 * max(1, len(r.seen))
 	r.version++
@@ -296,7 +296,7 @@ func (t *teller) of(of modbase.Code, code string) *sites {
 	return s
 }
 
-// to tells of the stretches that end at or before a position.
+// to publishes the stretches that end at or before a position.
 func (t *teller) to(pos int) error {
 	for t.at < t.r.end && min(t.at+stretchWidth, t.r.end) <= pos {
 		if err := t.finish(); err != nil {
@@ -307,7 +307,7 @@ func (t *teller) to(pos int) error {
 	return nil
 }
 
-// finish tells of the stretch, of codes that it no longer has, too.
+// finish publishes the stretch, also for codes that it no longer has.
 func (t *teller) finish() error {
 	for _, code := range t.said[t.at] {
 		if !slices.ContainsFunc(t.sites, func(s *sites) bool { return s.code == code }) {
@@ -324,8 +324,8 @@ func (t *teller) finish() error {
 	return nil
 }
 
-// tell tells of the sites of a code, if something else is to be said of them than before: whose
-// run they are and how often they were told of is nothing else.
+// tell publishes the sites of a code if they differ from those published before. The run and
+// the revision don't count as a difference.
 func (t *teller) tell(s *sites) error {
 	doc := &t.document
 	doc.Stretch = event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))}

@@ -1,10 +1,10 @@
 // Package stage is the stage of the stream that counts modified bases: aligned read segments in, revisions of
 // counts by position out, as the field's pile-up.
 //
-// The handler of a reads partition owns the regions whose segments come over it, and keeps their reads with the
-// probabilities of their calls. Which calls count depends on all of a sample's: once a sample's runs have ended,
-// every partition tells all others how sure its calls are, over the topic of reads, and what is then counted is
-// final. So the counts are a function of the set of reads, as those of pore pileup are.
+// The handler of a reads partition owns the regions whose segments come over it, and keeps their reads with
+// the probabilities of their calls. Which calls count depends on all of a sample's: once a sample's runs have
+// ended, every partition reports to all others how sure its calls are, over the topic of reads, and what is
+// then counted is final. So the counts are a function of the set of reads, as those of pore pileup are.
 package stage
 
 import (
@@ -54,7 +54,7 @@ type Filter struct {
 	Percentile float64
 }
 
-// given tells whether the thresholds of all bases are.
+// given reports whether the thresholds of all bases are.
 func (f *Filter) given() bool { return f.Given == [4]bool{true, true, true, true} }
 
 // thresholds are those of calls.
@@ -113,7 +113,7 @@ type handler struct {
 	checked               bool // what was restored is complete
 }
 
-// shares is how sure the calls of a sample are, as the partitions have told.
+// shares is how sure the calls of a sample are, as the partitions have reported.
 type shares struct {
 	from map[uint32]*streampb.SampleCalls // by source
 	told *streampb.SampleCalls            // by this partition; nil: nothing
@@ -148,8 +148,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	return nil, nil // reads that go on, and the names of models
 }
 
-// runEnd tells of the run's samples that have ended, and makes them final if nobody need be heard for that. A
-// marker that comes again brings out what has changed since.
+// runEnd publishes this partition's calls of the run's samples that have ended, and makes the samples final
+// if no other partition has to report for that. A marker that comes again publishes what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	complete, err := h.markers.End(mk)
 	if err != nil {
@@ -202,7 +202,8 @@ func (h *handler) settle(samples []string) ([]stream.Out, error) {
 	return append(outs, ends...), err
 }
 
-// final are the thresholds of a sample, if all of its runs have ended and every partition has told of all of them.
+// final are the thresholds of a sample, if all of its runs have ended and every partition has reported all of
+// them.
 func (h *handler) final(sample string) (t pileup.Thresholds, ok bool) {
 	if !h.markers.SampleEnded(sample) {
 		return t, false
@@ -253,11 +254,12 @@ func (h *handler) ends() ([]stream.Out, error) {
 	return outs, nil
 }
 
-// samplesTold is how many samples one record tells of, so that it has room for the calls of all bases.
+// samplesTold is how many samples one record reports, so that the calls of all bases fit.
 const samplesTold = 100
 
-// tell tells every partition how sure this one's calls of samples are, unless it has. While its own word of a sample is under
-// way it waits for that, and tells what has changed since: reads that come late by the thousand are told of together.
+// tell reports to every partition how sure this one's calls of samples are, unless it has done so. While its
+// own report of a sample is under way it waits for that, and then reports what has changed since: reads that
+// come late by the thousand are reported together.
 func (h *handler) tell(samples []string) ([]stream.Out, error) {
 	var news []*streampb.SampleCalls
 	for _, sample := range samples {
@@ -318,7 +320,7 @@ func (h *handler) calls(sample string) *streampb.SampleCalls {
 	return m
 }
 
-// told takes what a partition tells of its calls.
+// told takes a partition's report of its calls.
 func (h *handler) told(m *streampb.ModifiedCalls) ([]stream.Out, error) {
 	if m.GetSources() != uint32(h.partitions) {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("calls of modified bases of %d partitions, and the topic has %d", m.GetSources(), h.partitions)}

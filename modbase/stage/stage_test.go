@@ -36,7 +36,7 @@ type sceneRead struct {
 	record *sam.Record
 }
 
-// heads are what tags look for.
+// heads are the modifications that tags list.
 var heads = []string{"C+m?", "C+m?", "C+h?;C+m?", "C+hm?", "C+m.", "A+a.;C+mh.", "C+m;G-m", "C+76792?;C+m?", "N+n?;C+m.", ""}
 
 func newScene(t testing.TB, seed uint64, n int) *scene {
@@ -259,7 +259,7 @@ func (tp *topic) put(out stream.Out) {
 	tp.logs[p] = append(tp.logs[p], stream.Record{Topic: out.Topic, Partition: p, Offset: int64(len(tp.logs[p])), Key: out.Key, Value: out.Value, Headers: out.Headers})
 }
 
-// reads is the topic of reads, in an order that rng chooses, in which upstream workers tell of the runs' begins and ends.
+// reads is the topic of reads, in an order that rng chooses, in which upstream workers report the runs' begins and ends.
 func (s *scene) topic(t testing.TB, rng *rand.Rand, partitions int) *topic {
 	tp := &topic{t, make([][]stream.Record, partitions)}
 	marker := func(run, sample string, source uint32, end bool) {
@@ -410,7 +410,7 @@ func TestSameAsOffline(t *testing.T) {
 	}
 }
 
-// equalLines tells of the first lines that differ.
+// equalLines reports the first lines that differ.
 func equalLines(t testing.TB, want, got string, what string, args ...any) {
 	t.Helper()
 	if want == got {
@@ -423,8 +423,8 @@ func equalLines(t testing.TB, want, got string, what string, args ...any) {
 	require.Len(t, b, len(a), fmt.Sprintf(what, args...))
 }
 
-// TestLateReads: reads behind the ends of all runs of their sample change the final counts, thresholds of other partitions
-// included; they are told of together, not one by one.
+// TestLateReads: reads behind the ends of all runs of their sample change the final counts, thresholds of
+// other partitions included; they are reported together, not one by one.
 func TestLateReads(t *testing.T) {
 	cut := pileup.Threshold(0.7)
 	for _, late := range []int{1, 20} {
@@ -485,7 +485,7 @@ func isSegment(rec stream.Record) bool {
 	return err == nil && m.GetSegment() != nil
 }
 
-// TestRoom: which reads are left out where there is no room for all follows from the set of reads.
+// TestRoom: which reads are left out where not all fit follows from the set of reads.
 func TestRoom(t *testing.T) {
 	s := newScene(t, 5, 150)
 	cfg := config(s, Filter{Percentile: 0.1})

@@ -23,7 +23,8 @@ const (
 	// partVersion is the newest version of the sections of regions, and of shares.
 	partVersion = 1
 
-	// maxName bounds names, and maxCode texts of codes; a section's leaves room for the number of a batch.
+	// maxName bounds names, and maxCode texts of codes; a section's leaves space for the number of a
+	// batch.
 	maxName        = 512
 	maxCode        = 16
 	maxSectionName = 480
@@ -46,7 +47,8 @@ func (h *handler) Format() stream.StateFormat {
 	return stream.StateFormat{Stage: Name, Version: stateVersion, Fingerprint: h.fingerprint}
 }
 
-// Sections lists the markers, what partitions have told of their calls, and of each region what was said and the batches of reads.
+// Sections lists the markers, the partitions' reports of their calls, and for each region what was published and the batches of
+// reads.
 func (h *handler) Sections() []stream.Section {
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}, {Name: sharesSection, Version: h.sharesVersion}}
 	for name, key := range h.names {
@@ -163,8 +165,8 @@ func (k regionKey) append(b []byte, part int) []byte {
 	return packed.AppendLen(packed.AppendUint(b, k.region), part)
 }
 
-// section names the section of a region. Names serve people, and to tell sections apart; one that is too long is
-// replaced by a hash.
+// section names the section of a region. Names are for people, and distinguish sections; one that is too long
+// is replaced by a hash.
 func (k regionKey) section() string {
 	name := fmt.Sprintf("region/%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region)
 	if len(name) > maxSectionName {

@@ -34,13 +34,13 @@ var (
 	widths    = []int{11, 11, 21, 41}
 )
 
-// Options are what a state dict doesn't tell.
+// Options are what a state dict doesn't state.
 type Options struct {
 	Name        string // of the model
 	Info        string // key in INFO; empty for the usual one of such networks
 	Licence     string
 	LicenceText string
-	Distance    int // bases on both sides of a variant that are looked at; 0: 50
+	Distance    int // bases on both sides of a variant that are scored; 0: 50
 	Mask        bool
 }
 

@@ -48,7 +48,7 @@ type Stretch struct {
 	// Thresholds are the least probabilities of calls that count, by the base that is called; a base that isn't
 	// there has none.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
-	// LeftOut is how many reads of the region there was no room for.
+	// LeftOut is how many reads of the region were left out because they exceed its memory.
 	LeftOut int   `json:"left_out,omitempty"`
 	Sites   Sites `json:"sites"`
 }
@@ -127,7 +127,8 @@ func (s *Stretch) appendHead(b []byte) []byte {
 	return strconv.AppendUint(append(b, `,"revision":`...), s.Revision, 10)
 }
 
-// appendContent appends what a document says whoever's read is behind the revision, and how many there were before.
+// appendContent appends what a document says independently of the run behind the revision and of the number of
+// earlier revisions.
 func (s *Stretch) appendContent(b []byte) ([]byte, error) {
 	b = appendString(append(b, `,"status":`...), s.Status)
 	b = appendString(append(b, `,"stretch":{"contig":`...), s.Stretch.Contig)
@@ -196,7 +197,7 @@ func appendString(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// Encoder makes documents records. It keeps room for its work, and is not safe for concurrent use.
+// Encoder makes documents records. It reuses its buffers, and is not safe for concurrent use.
 type Encoder struct {
 	content []byte // of a document, behind a head of
 	head    int    // so many bytes

@@ -107,7 +107,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestDecode: what contradicts itself is an error that tells the record.
+// TestDecode: what contradicts itself is an error that names the record.
 func TestDecode(t *testing.T) {
 	for says, spoil := range map[string]func(map[string]any){
 		"needs sample":        func(m map[string]any) { delete(m, "sample") },
