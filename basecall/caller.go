@@ -97,9 +97,9 @@ type Config struct {
 	// same time; 0 means one per processor (GOMAXPROCS) on the CPU and two on a
 	// GPU, so that one computes while the other is filled.
 	Sessions int
-	// Batch is the number of windows that are computed together; 0 has it found by
-	// trying: on a GPU, where the result of a window may depend on it, 2048, or half of
-	// that, and so on, until its memory has room and the host's for 2 GiB of scores; on the CPU the smallest up to 8 that is
+	// Batch is the number of windows that are computed together; 0 has it found by trying: on a GPU, where
+	// the result of a window may depend on it, 2048, or half of that, and so on, until the batch fits into
+	// the GPU's memory, and its scores into 2 GiB of the host's; on the CPU the smallest up to 8 that is
 	// about as fast as any. In whole numbers, [infer.PrecisionInt8], it is one.
 	Batch int
 	// Queue is the number of windows that may wait for a batch before Call

@@ -2,7 +2,7 @@
 //
 // A [Model] is a recurrent network in ONNX form and a manifest that says how to
 // feed it and how to read what it answers. A [Caller] holds one model on one or
-// more devices; any number of goroutines hand it reads, and the windows of all
+// more devices; any number of goroutines pass it reads, and the windows of all
 // of them share batches.
 //
 // # The life of a read

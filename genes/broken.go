@@ -168,7 +168,7 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 	return r, !whole && hit.Coverage < incompleteCoverage && min(hit.Identity, hit.QueryCoverage) >= incompleteIdentity
 }
 
-// selenoprotein says whether a stop codon in a protein's gene may be read as selenocysteine.
+// selenoprotein reports whether a stop codon in a protein's gene may be read as selenocysteine.
 func selenoprotein(known []byte) bool { return bytes.IndexByte(known, 'U') >= 0 }
 
 // kindOf is the fault between two parts that are in frames so far apart, with so many bases between them.
@@ -198,7 +198,7 @@ func (b *breaker) locate(s *strand, part []byte, from, to int, w *homology.Works
 	return best, begin, frame
 }
 
-// stops says whether there is a stop codon between two places of a frame.
+// stops reports whether there is a stop codon between two places of a frame.
 func (b *breaker) stops(s *strand, from, to int) bool {
 	seq, _ := s.cut(from, to)
 	return bytes.IndexByte(b.code.Translate(append(bytes.Clone(seq[:len(seq)/3*3]), "AAA"...), false), '*') >= 0
@@ -224,7 +224,7 @@ func (g *Gene) near(contigs []Contig, place int) (start, end int) {
 	return start, end
 }
 
-// ofOthers says whether what was found beyond a fragment is a part of genes that are whole themselves: then it isn't what the fragment lacks.
+// ofOthers reports whether what was found beyond a fragment is a part of genes that are whole themselves: then it isn't what the fragment lacks.
 func (r *Result) ofOthers(contigs []Contig, x *remains) bool {
 	const nearlyAll = .85
 	mine := &r.Genes[x.gene]
@@ -245,7 +245,7 @@ func (r *Result) ofOthers(contigs []Contig, x *remains) bool {
 	return len(x.pieces) > 0
 }
 
-// complements says whether two hits are of different parts of one known protein.
+// complements reports whether two hits are of different parts of one known protein.
 func (s *Similar) complements(hit *homology.Hit) bool {
 	return s.Protein == hit.Protein && min(s.End, hit.End)-max(s.Start, hit.Start) < missingPart
 }

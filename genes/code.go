@@ -69,5 +69,5 @@ func codonName(c int) string {
 	return string([]byte{letters[c>>4], letters[c>>2&3], letters[c&3]})
 }
 
-// stops says whether a codon ends genes.
+// stops reports whether a codon ends genes.
 func (c *geneticCode) stops(codon int) bool { return c.amino[codon] == stopAmino }

@@ -221,7 +221,7 @@ const (
 // usualTryptophan is the share of tryptophan in the proteins of about any organism.
 const usualTryptophan = .011
 
-// readsGlycine says whether TGA is more likely glycine than tryptophan: with it, there would be more tryptophan than there ever is.
+// readsGlycine reports whether TGA is more likely glycine than tryptophan: with it, there would be more tryptophan than there ever is.
 func (f *finder) readsGlycine() bool {
 	total := 0.0
 	var n [codons]float64
@@ -242,7 +242,7 @@ const (
 	bindingAt = .5
 )
 
-// scans says whether the ribosome seems to scan for the first ATG, as in the eukaryotes that a virus lives in: no other start, and no binding
+// scans reports whether the ribosome seems to scan for the first ATG, as in the eukaryotes that a virus lives in: no other start, and no binding
 // sites before them.
 func (f *finder) scans() bool {
 	bases := 0

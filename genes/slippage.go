@@ -78,7 +78,7 @@ func isSlippery(s []byte) bool {
 	return false
 }
 
-// open says whether no codon of a stretch is a stop.
+// open reports whether no codon of a stretch is a stop.
 func (f *finder) open(s []byte) bool {
 	for i := 0; i+3 <= len(s); i += 3 {
 		if codon := codonAt(s, i); codon >= 0 && f.code.stops(codon) {

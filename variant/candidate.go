@@ -75,7 +75,7 @@ func (c *candidate) compare(o *candidate) int {
 	return cmp.Or(cmp.Compare(c.pos, o.pos), strings.Compare(c.ref, o.ref), strings.Compare(c.alt, o.alt))
 }
 
-// conflicts says whether c and o can't both be on one haplotype.
+// conflicts reports whether c and o can't both be on one haplotype.
 func (c *candidate) conflicts(o *candidate) bool {
 	if c.holds(o) || o.holds(c) {
 		return true
@@ -89,7 +89,7 @@ func (c *candidate) conflicts(o *candidate) bool {
 	return c.start < o.end && o.start < c.end || c.start == o.start
 }
 
-// holds says whether o is c without some doubtful changes.
+// holds reports whether o is c without some doubtful changes.
 func (c *candidate) holds(o *candidate) bool {
 	return c.nest > 0 && c.nest == o.nest && c.cluster == o.cluster && c.level < o.level
 }
@@ -286,7 +286,7 @@ func spell(ref []byte, lo, hi int, cs []candidate) []byte {
 	return append(out, ref[at:hi]...)
 }
 
-// hasAmbiguity says whether seq holds anything but A, C, G and T.
+// hasAmbiguity reports whether seq holds anything but A, C, G and T.
 func hasAmbiguity(seq []byte) bool {
 	for _, b := range seq {
 		if baseCode[b] > 3 {

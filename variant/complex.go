@@ -57,7 +57,7 @@ const (
 // another change than a network assumes.
 var linked = math.Log(linkedIndel / CalibratedIndels)
 
-// isComplex says whether c is a complex allele.
+// isComplex reports whether c is a complex allele.
 func (c *candidate) isComplex() bool { return len(c.parts) > 0 }
 
 // likest is the simple allele that a network is shown in c's place: c itself, or its most
@@ -241,7 +241,7 @@ func changesOf(alleles []candidate) []candidate {
 	return out
 }
 
-// crowded says whether reads may have more than one of the alleles of a cluster at once: two
+// crowded reports whether reads may have more than one of the alleles of a cluster at once: two
 // lie close together, or many reads differ from the reference beside one.
 func (r *Region) crowded(m *matrix, cluster []candidate) bool {
 	for i := range cluster {
@@ -609,7 +609,7 @@ func (r *Region) without(cluster []candidate) []candidate {
 	})
 }
 
-// shown says whether enough reads prefer c to whatever else there is; of a haploid sample,
+// shown reports whether enough reads prefer c to whatever else there is; of a haploid sample,
 // whether all together do.
 func (r *Region) shown(c *candidate) bool {
 	n, sum := int32(0), 0.0

@@ -55,7 +55,7 @@ type Config struct {
 	// MNPDistance is how many bases apart two changes of a complex allele may be that are
 	// called as one: 1 side by side. Negative: each substituted base, insertion and deletion
 	// is a call of its own. Default 2, so that the changes of a codon are one. Whatever it is,
-	// the changes of a complex allele have one judgement.
+	// the changes of a complex allele have one verdict.
 	MNPDistance int
 	// SNPRate and IndelRate are the prior probabilities of a variant per base.
 	// Defaults 1e-3 and 1e-4.

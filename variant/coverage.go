@@ -130,7 +130,7 @@ func (r *Region) survey(tiles []judged, final bool) {
 	}
 }
 
-// worthSaying says whether next is worth a revision after said.
+// worthSaying reports whether next is worth a revision after said.
 func worthSaying(said, next *streampb.Coverage, exact bool) bool {
 	same := slices.Equal(said.GetLengths(), next.GetLengths()) && slices.Equal(said.GetDepths(), next.GetDepths()) &&
 		slices.EqualFunc(said.GetShown(), next.GetShown(), func(a, b *streampb.Shown) bool { return proto.Equal(a, b) })
@@ -143,7 +143,7 @@ func worthSaying(said, next *streampb.Coverage, exact bool) bool {
 	return !same && (passedPowerOfTwo(said, next) || showsOther(said.GetShown(), next.GetShown()))
 }
 
-// showsOther says whether other alleles are listed, or the number of reads that show one has
+// showsOther reports whether other alleles are listed, or the number of reads that show one has
 // passed a power of two.
 func showsOther(a, b []*streampb.Shown) bool {
 	return !slices.EqualFunc(a, b, func(a, b *streampb.Shown) bool {
@@ -152,7 +152,7 @@ func showsOther(a, b []*streampb.Shown) bool {
 	})
 }
 
-// passedPowerOfTwo says whether the depth of any position has.
+// passedPowerOfTwo reports whether the depth of any position has.
 func passedPowerOfTwo(a, b *streampb.Coverage) bool {
 	for i, j, left, right := 0, 0, uint32(0), uint32(0); ; {
 		if left == 0 {

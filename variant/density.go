@@ -6,7 +6,7 @@ import (
 )
 
 // The rates of variants per base of a haploid sample that a network's probabilities
-// reckon with: those of the recipe that it is calibrated by (train/variant/recipes,
+// assume: those of the recipe that it is calibrated by (train/variant/recipes,
 // nature).
 const (
 	CalibratedSNPs   = 1e-3
@@ -17,8 +17,8 @@ const (
 	// densityTiles is how many tiles on either side of one the density of variants
 	// is estimated from.
 	densityTiles = 16
-	// densityDoubt is how many bases' worth of variants as often as in nature are
-	// reckoned with besides what is seen.
+	// densityDoubt is how many bases with variants as often as in nature are
+	// assumed besides those that are seen.
 	densityDoubt = 4 * tileWidth
 	// densityQual is the QUAL from which on a call counts.
 	densityQual = 10

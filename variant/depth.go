@@ -157,7 +157,7 @@ func (c *chooser) column(from, to, limit int32) {
 		}
 		c.rounds[rank]++
 	}
-	round, room := int32(0), limit // the round that not all have room in
+	round, room := int32(0), limit // the round in which not all fit
 	for room >= c.rounds[round] {
 		room -= c.rounds[round]
 		round++
@@ -245,7 +245,7 @@ func (r *Region) rest() {
 	r.publishing.rest()
 }
 
-// cull lets go of the reads that have no room in any column. Those that only another
+// cull lets go of the reads that no column has capacity for. Those that only another
 // segment of their read keeps out stay: it may be let go of itself. Reads that go on
 // keep none out, as they may not be here at the end, and stay.
 func (r *Region) cull() {

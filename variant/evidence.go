@@ -137,7 +137,7 @@ const (
 	carriedStrand = 0.8
 )
 
-// carries says whether an allele is carried that some reads of all show, by strand.
+// carries reports whether an allele is carried that some reads of all show, by strand.
 func carries(with, all [2]int) bool {
 	n := float64(all[0] + all[1])
 	return n >= carriedReads && float64(with[0]+with[1]) >= carriedShare*n && min(all[0], all[1]) > 0 &&
@@ -148,7 +148,7 @@ func carries(with, all [2]int) bool {
 // long a homopolymer is.
 const leastHomopolymer = 4
 
-// inHomopolymer says whether c is an indel of a homopolymer whose length reads often get wrong.
+// inHomopolymer reports whether c is an indel of a homopolymer whose length reads often get wrong.
 func (c *candidate) inHomopolymer() bool { return c.indel && c.run >= leastHomopolymer }
 
 // noisyGaps is the share of columns with a gap from which on reads can be wrong together about
@@ -156,7 +156,7 @@ func (c *candidate) inHomopolymer() bool { return c.indel && c.run >= leastHomop
 // to 0.053.
 const noisyGaps = 0.02
 
-// noisy says whether reads can be wrong together about c, an indel.
+// noisy reports whether reads can be wrong together about c, an indel.
 func (m *errorModel) noisy(c *candidate) bool {
 	return c.indel && m.gapRate > noisyGaps && max(c.to-c.from, len(c.seq)) < LongIndel
 }
@@ -186,7 +186,7 @@ func (c *candidate) count(m *matrix) {
 // call.
 const biasMinReads = 3
 
-// biased says whether a strand with enough reads speaks against the call.
+// biased reports whether a strand with enough reads speaks against the call.
 func biased(llr [2]float64, n [2]int) bool {
 	return n[0] >= biasMinReads && llr[0] < 0 || n[1] >= biasMinReads && llr[1] < 0
 }

@@ -95,7 +95,7 @@ func Dense(around []Density) [2]float64 {
 	return dense(in)
 }
 
-// IsIndelExample says whether an example is of an insertion or a deletion.
+// IsIndelExample reports whether an example is of an insertion or a deletion.
 func IsIndelExample(example []float32) bool {
 	return example[ExamplePlanes*ExampleColumns+scalarUnit] > 0
 }

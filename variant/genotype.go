@@ -257,7 +257,7 @@ func (s *search) run(n int, score float64) {
 	s.copies[n] = 0
 }
 
-// fits says whether the copies of the n-th candidate fit together with those of
+// fits reports whether the copies of the n-th candidate fit together with those of
 // the ones before it.
 func (s *search) fits(n int) bool {
 	if s.cs[s.group[n]].ploidy == Mixture {
@@ -266,7 +266,7 @@ func (s *search) fits(n int) bool {
 	return s.fitsHaplotypes()
 }
 
-// fitsMixture says whether no candidate that excludes the n-th is there if one of
+// fitsMixture reports whether no candidate that excludes the n-th is there if one of
 // the two is in all molecules.
 func (s *search) fitsMixture(n int) bool {
 	for m := range n {
@@ -277,7 +277,7 @@ func (s *search) fitsMixture(n int) bool {
 	return true
 }
 
-// fitsHaplotypes says whether the copies decided so far fit onto two haplotypes, so
+// fitsHaplotypes reports whether the copies decided so far fit onto two haplotypes, so
 // that none has two alleles that exclude each other.
 func (s *search) fitsHaplotypes() bool {
 	side := make([]int, len(s.group)) // 1 or 2; 0: not yet known
@@ -305,7 +305,7 @@ func (s *search) fitsHaplotypes() bool {
 	return true
 }
 
-// conflict says whether the m-th and the n-th candidate exclude each other.
+// conflict reports whether the m-th and the n-th candidate exclude each other.
 func (s *search) conflict(m, n int) bool { return s.cs[s.group[m]].conflicts(&s.cs[s.group[n]]) }
 
 // zygosity is that of the n-th candidate's site, as [ScoreZygosity] counts it.
@@ -514,7 +514,7 @@ func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) 
 	return kept
 }
 
-// isIn says whether a candidate lies in tile t, its margins left out.
+// isIn reports whether a candidate lies in tile t, its margins left out.
 func (r *Region) isIn(t int, c *candidate) bool {
 	return c.pos >= r.tileStart(t) && c.pos < r.tileEnd(t)
 }

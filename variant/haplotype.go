@@ -165,7 +165,7 @@ func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes 
 	return h
 }
 
-// has says whether any place of the region is of the given ploidy.
+// has reports whether any place of the region is of the given ploidy.
 func (r *Region) has(p Ploidy) bool {
 	if r.ploidy(r.start) == p {
 		return true

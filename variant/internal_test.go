@@ -441,7 +441,7 @@ func TestVerdictsAreTheLikeliest(t *testing.T) {
 	}
 }
 
-// possible says whether two haplotypes, or any number in a mixture, can have so many
+// possible reports whether two haplotypes, or any number in a mixture, can have so many
 // copies, by trying.
 func possible(cs []candidate, copies []int, ploidy Ploidy) bool {
 	if ploidy == Mixture {

@@ -91,7 +91,7 @@ const (
 	correlationPalindrome = 0.3
 )
 
-// inPalindrome says whether pos is in four bases that equal their reverse
+// inPalindrome reports whether pos is in four bases that equal their reverse
 // complement.
 func inPalindrome(ref []byte, pos int) bool {
 	for i := max(0, pos-3); i <= min(pos, len(ref)-4); i++ {

@@ -489,7 +489,7 @@ func (r *Region) proposeLengths(m *matrix, model *errorModel, phased *haplotypes
 	return out
 }
 
-// tellsLengths says whether reads are right often enough about homopolymers of base b.
+// tellsLengths reports whether reads are right often enough about homopolymers of base b.
 func (m *errorModel) tellsLengths(b byte) bool {
 	of := m.lengths[countedRow(minLongRun)]
 	return min(of[strandBase(b, false)][maxLengthChange], of[strandBase(b, true)][maxLengthChange]) >= minRightShare

@@ -164,7 +164,7 @@ func simulate(b testing.TB, c *genome.Contig, depth int, scale float64, f func(*
 
 // BenchmarkMemory is what the regions of two million human bases take at 30x, by
 // how often reads err, and what that is for 3.05 billion; and the processor's time
-// for applying the reads and for looking at every tile once.
+// for applying the reads and for loading every tile once.
 func BenchmarkMemory(b *testing.B) {
 	for _, scale := range []float64{1, 2} {
 		b.Run(fmt.Sprintf("errors=%g%%", scale), func(b *testing.B) {

@@ -69,7 +69,7 @@ const (
 	// the reads' haplotypes. Of 540 artefacts in reads with three such motifs, called as a mixture, 8
 	// have 20 and more and none 25.
 	motifQual, motifQualWeight = 15, 2
-	// leastOtherError is the least rate of errors that is reckoned with.
+	// leastOtherError is the least rate of errors that is assumed.
 	leastOtherError = 0.003
 )
 
@@ -117,7 +117,7 @@ func (k motifKey) index() int { return (int(k.word)*k.length+k.at)*4 + int(k.to)
 // base is the code of the i-th base.
 func (k motifKey) base(i int) byte { return byte(k.word>>(2*(k.length-1-i))) & 3 }
 
-// within says whether o is a part of k with the same wrong base.
+// within reports whether o is a part of k with the same wrong base.
 func (k motifKey) within(o motifKey) bool {
 	shift := k.at - o.at
 	if k.to != o.to || o.length >= k.length || shift < 0 || shift+o.length > k.length {
@@ -194,7 +194,7 @@ func (s *motifSearch) look(ref []byte, lo int) {
 	}
 }
 
-// clean says whether no base of a stretch is ambiguous.
+// clean reports whether no base of a stretch is ambiguous.
 func (s *motifSearch) clean(ref []byte, pos, length int) bool {
 	return !hasAmbiguity(ref[pos : pos+length])
 }
@@ -285,7 +285,7 @@ func divergence(share, expected float64) float64 {
 	return d
 }
 
-// coarse says whether k stands out only because a longer motif does: those that go on by one base
+// coarse reports whether k stands out only because a longer motif does: those that go on by one base
 // have nearly all of its piles, and far fewer places.
 func (s *motifSearch) coarse(k motifKey, flagged map[motifKey]bool) bool {
 	if k.length == mostMotif {
@@ -338,7 +338,7 @@ func (s *motifSearch) unexplained(keys []motifKey) (out []motifKey) {
 	return out
 }
 
-// in says whether p is a pile of k.
+// in reports whether p is a pile of k.
 func (p *pile) in(k motifKey) bool {
 	if p.to != k.to {
 		return false
@@ -442,7 +442,7 @@ func (m *motif) trim() {
 	}
 }
 
-// covers says whether codes begin with the motif.
+// covers reports whether codes begin with the motif.
 func (m *motif) covers(of []byte) bool {
 	for i, set := range m.bases {
 		if of[i] > 3 || set>>of[i]&1 == 0 {
@@ -452,7 +452,7 @@ func (m *motif) covers(of []byte) bool {
 	return true
 }
 
-// lies says whether the motif's wrong base, in reads of a strand, is at a position of a contig.
+// lies reports whether the motif's wrong base, in reads of a strand, is at a position of a contig.
 func (m *motif) lies(ref []byte, pos int, reverse bool) bool {
 	for i, set := range m.bases {
 		at := pos + i - m.at
@@ -621,7 +621,7 @@ func strandReads(c *streampb.Call, strand int) [2]uint32 {
 	return [2]uint32{c.GetAltReverse(), c.GetAltReverse() + c.GetRefReverse() + c.GetOtherReverse()}
 }
 
-// likeMotif says whether some substitution of c, in reads of one strand, is likelier an artefact of
+// likeMotif reports whether some substitution of c, in reads of one strand, is likelier an artefact of
 // motif m than a variant; nil: of the motif that would explain it best.
 func (r *Region) likeMotif(c *streampb.Call, model *errorModel, m *motif) bool {
 	for i := range len(c.GetRef()) {

@@ -45,7 +45,7 @@ func misreadMotifs(t testing.TB, seed uint64, length int) (s *sample, real map[s
 	return s, real
 }
 
-// motifOnly says whether nothing but the motif speaks against a call.
+// motifOnly reports whether nothing but the motif speaks against a call.
 func motifOnly(c *streampb.Call) bool {
 	return len(c.GetFilters()) == 1 && c.GetFilters()[0] == "MotifArtifact"
 }

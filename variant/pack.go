@@ -525,7 +525,7 @@ func (u *unpacker) insertion(n int) {
 	}
 }
 
-// check says whether b is what packer.append writes of some segment from start
+// check reports whether b is what packer.append writes of some segment from start
 // to end: packing the segment that it stands for gives b again. u.run is then its
 // run.
 func (u *unpacker) check(b []byte, start, end int, ref []byte, p *packer) error {

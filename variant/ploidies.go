@@ -132,7 +132,7 @@ func (p Ploidies) validate() error {
 	return nil
 }
 
-// haploid says whether nothing but haploid stretches is in p.
+// haploid reports whether nothing but haploid stretches is in p.
 func (p Ploidies) haploid() bool {
 	for _, spans := range p {
 		if slices.ContainsFunc(spans, func(s PloidySpan) bool { return s.Ploidy != Haploid }) {

@@ -32,5 +32,5 @@ func (p Ploidy) String() string {
 	return fmt.Sprint(int(p))
 }
 
-// known says whether p is one of the above.
+// known reports whether p is one of the above.
 func (p Ploidy) known() bool { return p == Haploid || p == Diploid || p == Mixture }

@@ -225,7 +225,7 @@ func (t *tile) looked() {
 	t.dirty = false
 }
 
-// due says whether the tile has enough new reads.
+// due reports whether the tile has enough new reads.
 func (t *tile) due() bool {
 	return t.reads+t.partial-t.evaluated >= max(3, (t.evaluated+4)/5)
 }
@@ -314,7 +314,7 @@ func genotypeChanged(before *streampb.Call) string {
 	return "genotype was " + strings.Join(numbers, separator)
 }
 
-// holds says whether an allele that was published stays so. What is final stays
+// holds reports whether an allele that was published stays so. What is final stays
 // in the result whatever its filters; a share of the reads at its threshold comes
 // and goes.
 func (r *Region) holds(c *streampb.Call) bool {
@@ -334,10 +334,10 @@ type bar struct {
 
 // liveBar is the bar for c.
 //
-// Reads are yet to come, so what is doubtful can wait. Set by replays in random order
-// (BenchmarkReplay), so that of stable alleles less than one in 1,000 is taken back. Of
-// alleles that were shown about 1 in 100 isn't called at the end. A haploid allele that a network holds likely stays so at QUAL 20, because its
-// calibration reckons with variants as rare as in nature.
+// Reads are yet to come, so what is doubtful can wait. Set by replays in random order (BenchmarkReplay), so
+// that of stable alleles less than one in 1,000 is taken back. Of alleles that were shown about 1 in 100
+// isn't called at the end. A haploid allele that a network holds likely stays so at QUAL 20, because its
+// calibration assumes variants as rare as in nature.
 func (r *Region) liveBar(c *streampb.Call) bar {
 	b := bar{qual: 20, depth: 5, stable: 30, neither: 1}
 	p := r.ploidy(int(c.GetPos()) - 1)
@@ -358,7 +358,7 @@ func (r *Region) liveBar(c *streampb.Call) bar {
 // while the run goes on, so that a doubtful one doesn't flicker.
 const liveMinGenotypeQual = 8
 
-// onlyLowDepth says whether nothing but LowDepth, and what else is allowed,
+// onlyLowDepth reports whether nothing but LowDepth, and what else is allowed,
 // filters c.
 func onlyLowDepth(c *streampb.Call, allowed ...string) bool {
 	for _, f := range c.GetFilters() {

@@ -98,8 +98,8 @@ const (
 	doubtfulBins = 2
 )
 
-// isPoor says whether a class's reads keep the bins of doubtful bases.
+// isPoor reports whether a class's reads keep the bins of doubtful bases.
 func isPoor(class byte) bool { return class != 0 && class <= poorClass }
 
-// doubtful says whether a base of that quality is.
+// doubtful reports whether a base of that quality is.
 func doubtful(quality byte) bool { return binOf(quality) <= doubtfulBins }

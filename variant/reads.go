@@ -54,7 +54,7 @@ func keyOf(s *streampb.Segment) (key readKey) {
 
 func (k readKey) compare(o readKey) int { return bytes.Compare(k[:], o[:]) }
 
-// sameRead says whether both are segments of one read.
+// sameRead reports whether both are segments of one read.
 func (k readKey) sameRead(o readKey) bool { return [8]byte(k[:8]) == [8]byte(o[:8]) }
 
 // read is a segment as it is kept, apart from its changes.
@@ -124,7 +124,7 @@ func (x *reads) find(list []uint32, key readKey) (int, bool) {
 	return slices.BinarySearchFunc(list, key, func(n uint32, key readKey) int { return x.table[n].key.compare(key) })
 }
 
-// has says whether a segment was added before.
+// has reports whether a segment was added before.
 func (x *reads) has(key readKey) bool {
 	if _, ok := x.find(x.sorted, key); ok {
 		return true

@@ -65,7 +65,7 @@ func (r *Region) respell(m *matrix, model *errorModel, lo int, ref []byte, chang
 	return best
 }
 
-// simpler says whether the rest of changes, less the length of a homopolymer, is simpler than
+// simpler reports whether the rest of changes, less the length of a homopolymer, is simpler than
 // these; missed is whether reads lack a base of the homopolymer then.
 func simpler(rest, changes []candidate, missed bool) bool {
 	if missed && sideBySide(rest) && !sideBySide(changes) {
@@ -109,7 +109,7 @@ func (r *Region) withLength(lo int, ref []byte, changes []candidate, x int, b by
 	return all, true
 }
 
-// sideBySide says whether changes are several substitutions of neighbouring bases.
+// sideBySide reports whether changes are several substitutions of neighbouring bases.
 func sideBySide(changes []candidate) bool {
 	for i := range changes {
 		if changes[i].indel || i > 0 && changes[i].from != changes[i-1].to {

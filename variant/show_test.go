@@ -8,8 +8,8 @@ import (
 	"github.com/porestream/porestream/vrs"
 )
 
-// The depth that a region shows is what its segments span, and looking at it or at
-// reads changes nothing of what it calls.
+// The depth that a region shows is what its segments span, and reading it or a
+// pile-up changes nothing of what it calls.
 func TestDepthAndPileupShowTheReads(t *testing.T) {
 	s, want := planted(t, 3)
 	segments := s.segments(t, 40, 2500, 0, 6000)

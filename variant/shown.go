@@ -189,7 +189,7 @@ func withGaps(haplotypes [][]candidate, gaps []candidate) [][]candidate {
 	return out
 }
 
-// plain says whether a row has nothing but bases in columns [from, to), and no insertion
+// plain reports whether a row has nothing but bases in columns [from, to), and no insertion
 // between them.
 func (w *row) plain(from, to int) bool {
 	from, to = max(from, 0), min(to, len(w.code))
@@ -201,7 +201,7 @@ func (w *row) plain(from, to int) bool {
 	return !slices.ContainsFunc(w.ins, func(in insertion) bool { return in.after >= from && in.after < to-1 })
 }
 
-// spells says whether a row's columns spell an allele that replaces bases; lo is the
+// spells reports whether a row's columns spell an allele that replaces bases; lo is the
 // position of column 0.
 func (w *row) spells(e vrs.Edit, lo int) bool {
 	for i := range len(e.Alt) {

@@ -96,7 +96,7 @@ func (s *Scorer) Fingerprint() string {
 	return strings.Join(all, " ")
 }
 
-// Wanted says whether any network has a say about an allele.
+// Wanted reports whether any network has a say about an allele.
 func (s *Scorer) Wanted(a *annotate.Spelled) bool {
 	for i := range s.members {
 		if s.members[i].rule.Wanted(a) {

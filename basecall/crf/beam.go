@@ -3,21 +3,21 @@ package crf
 // Problem: a sequence is as probable as all its paths together, and those are
 // spread over where its moves lie. Find the most probable sequence.
 //
-// Strategy: Dorado's beam search. The beam begins with the states from which the
-// rest of the window is most probable. Each frame extends its sequences by a stay
-// and by four moves. Two of the results may be one sequence, that of a stay and that of a
-// move onto it: these are added up, and the more probable one's path is kept. So are,
-// unlike in Dorado, those that have emitted the same from different first states, once
-// they have come to the same state: they would take the room of others to the
-// window's end, the more of it the longer states are.
-// Sequences are ranked by their own probability times that of all continuations from
-// their state, the backward sum, which sees the whole window. Those within the cut
-// of the best are kept, at most the beam's width.
+// Strategy: Dorado's beam search. The beam begins with the states from which the rest of
+// the window is most probable. Each frame extends its sequences by a stay and by four
+// moves. Two of the results may be one sequence, that of a stay and that of a move onto
+// it: these are added up, and the more probable one's path is kept. So are, unlike in
+// Dorado, those that have emitted the same from different first states, once they have
+// come to the same state: they would take the places of others to the window's end, the
+// more of them the longer states are. Sequences are ranked by their own probability times
+// that of all continuations from their state, the backward sum, which sees the whole
+// window. Those within the cut of the best are kept, at most the beam's width.
 //
 // What differs long ago is settled, again unlike in Dorado: of two sequences whose
 // last bases are the same the more probable one stays. Both go on alike, in the same
 // state and with their moves as late or early, so that the other can't win any more;
-// it would take room to the window's end, two such places that of four sequences.
+// it would take a place in the beam to the window's end. Two such differences would
+// take the places of four sequences.
 //
 // Consequences: the backward sums make a narrow beam enough, and what is called hangs
 // on what is near: windows call as the whole read does. Ties go to the
@@ -222,7 +222,7 @@ func (b *beam) prune(width int, cut float32) {
 	if cut > 0 {
 		threshold = top / cut
 	}
-	// As many as tie with the last to be kept have room.
+	// Sequences that tie with the last one to be kept share the places that are left.
 	room := width
 	if len(b.guided) > width {
 		if last := largest(b.guided, width); last >= threshold {

@@ -218,7 +218,7 @@ func (l *lattice) q2() int {
 	return k
 }
 
-// wide says whether steps are made by vector instructions, which know one weight of
+// wide reports whether steps are made by vector instructions, which know one weight of
 // staying and take four states of each quarter at a time.
 func (l *lattice) wide() bool { return l.vectors && l.fixed && l.q%4 == 0 }
 

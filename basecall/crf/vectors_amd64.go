@@ -2,7 +2,7 @@ package crf
 
 import "golang.org/x/sys/cpu"
 
-// vectors says whether the processor has the instructions of what follows. That it converts
+// vectors reports whether the processor has the instructions of what follows. That it converts
 // binary16 (F16C) isn't asked for: all that have FMA do.
 func vectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 

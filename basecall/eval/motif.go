@@ -40,7 +40,7 @@ func ParseMotif(text string) (Motif, error) {
 // String is the motif's letters.
 func (m Motif) String() string { return m.name }
 
-// at says whether the target, which is long enough, begins with the motif.
+// at reports whether the target, which is long enough, begins with the motif.
 func (m *Motif) at(target []byte) bool {
 	for i, mask := range m.masks {
 		if c := code(target[i]); c < 0 || mask>>c&1 == 0 {

@@ -250,7 +250,7 @@ func (t *Tally) countColumns(row *Row) {
 	t.deletions += int64(row.Deleted)
 }
 
-// lengthensRun says whether base, inserted before position r of the target, lengthens a
+// lengthensRun reports whether base, inserted before position r of the target, lengthens a
 // homopolymer.
 func (w *workspace) lengthensRun(base byte, r int) bool {
 	for _, n := range [2]int{r - 1, r} {

@@ -196,7 +196,7 @@ func (r *Report) writeQualities(b *strings.Builder) {
 	}
 }
 
-// shown says whether a bin has bases enough for a row or a point.
+// shown reports whether a bin has bases enough for a row or a point.
 func (b QualityBin) shown() bool { return b.Bases >= textBases }
 
 func (b QualityBin) between() string { return fmt.Sprintf("%.1f to %.1f", b.Between[0], b.Between[1]) }

@@ -80,7 +80,7 @@ func (w *workspace) load(read *align.Read, a *align.Alignment, ref []byte) error
 	return nil
 }
 
-// check says whether operations fit the sequences, base by base.
+// check reports whether operations fit the sequences, base by base.
 func (w *workspace) check(ops []align.Op) error {
 	q, r := 0, 0
 	for _, op := range ops {

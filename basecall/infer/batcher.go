@@ -81,7 +81,7 @@ func (e *HungError) Error() string {
 // Batcher forms batches from the requests of many producers and computes them on
 // its runners. It is safe for concurrent use.
 //
-// One goroutine per session takes turns at looking at the queue: the one that
+// One goroutine per session takes turns at watching the queue: the one that
 // holds the turn waits until a batch is due, takes it, passes the turn on and
 // computes. So exactly one goroutine waits on changed, however many runners
 // there are, and no signal is lost to one that doesn't need it.

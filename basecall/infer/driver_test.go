@@ -65,7 +65,7 @@ func held(t *testing.T, library string) int64 {
 }
 
 // TestPinnedMemory is had from the driver and given back to it, is 0, and where the driver has none it is
-// the process' own, which an operator hears of once.
+// the process' own, which is logged once.
 func TestPinnedMemory(t *testing.T) {
 	library := standIn(t)
 	var log strings.Builder

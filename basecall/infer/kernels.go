@@ -14,7 +14,7 @@ import (
 	"github.com/porestream/porestream/basecall/scores"
 )
 
-// GPUKernels says whether a GPU computes layers with Porestream's own operators.
+// GPUKernels is whether a GPU computes layers with Porestream's own operators.
 type GPUKernels uint8
 
 // The choices.

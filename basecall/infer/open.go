@@ -269,8 +269,8 @@ func fitting(batch int, open func(batch int) (*Runners, error), refused func(bat
 	}
 }
 
-// fill has every runner compute a whole batch. What that takes of the device's memory a
-// session keeps, so they have room beside each other from then on.
+// fill has every runner compute a whole batch. A session keeps the device memory that
+// it takes for that, so they fit beside each other from then on.
 func (r *Runners) fill() error {
 	for _, runner := range r.Runners {
 		for row := range r.Batch {

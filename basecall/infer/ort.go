@@ -106,8 +106,9 @@ func (t tensors) destroy() error {
 
 var _ Runner = (*session)(nil)
 
-// openSession loads a network, the file that was chosen for the device being its ONNX, with room
-// for so many batches at places of their own, as one of a number of sessions there. adjust changes the session's options; nil leaves them.
+// openSession loads a network, the file that was chosen for the device being its ONNX, with space for so many
+// batches at places of their own, as one of a number of sessions there. adjust changes the session's options;
+// nil leaves them.
 func openSession(net Network, device Device, batch, places, sessions int, opts Options, adjust func(*ort.SessionOptions) error) ([]*session, error) {
 	options, err := sessionOptions(device, sessions, opts.Compute)
 	if err != nil {

@@ -37,7 +37,8 @@ func (p *party) enter() {
 	p.await(func(*turns) {})
 }
 
-// await does something and waits for a turn that is asked for before others hear of it.
+// await asks for a turn, runs the function before, and waits for the turn. It does the first two
+// under one lock, so others see both at once.
 func (p *party) await(before func(*turns)) {
 	s := p.share
 	s.mu.Lock()

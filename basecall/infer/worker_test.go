@@ -21,7 +21,7 @@ import (
 var errBroken = errors.New("session lost")
 
 // TestBatchIsTriedAgain: a batch that fails once is computed by another runner, or
-// by the same if there is no other, and nobody hears of it but the metrics.
+// by the same if there is no other, and only the metrics show it.
 func TestBatchIsTriedAgain(t *testing.T) {
 	for _, runners := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -543,7 +543,7 @@ func writeCRAM(t *testing.T, version, sam string) []byte {
 }
 
 // TestCRAMZeros: zeros that are CRAM's own, behind a header and at the end of a container without a
-// checksum, are not taken for room that is still to be written; room within a header is.
+// checksum, are not taken for space that is still to be written; space within a header is.
 func TestCRAMZeros(t *testing.T) {
 	long := "@HD\tVN:1.6\n"
 	rng := rand.New(rand.NewPCG(5, 8))

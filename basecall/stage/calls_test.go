@@ -213,7 +213,7 @@ func TestFullQueueHoldsTheFetchUp(t *testing.T) {
 	})
 }
 
-// fullQueue is a caller whose queue never has room.
+// fullQueue is a caller whose queue is always full.
 type fullQueue struct{}
 
 func (fullQueue) Begin(basecall.Read) (Stream, error) { return fullQueue{}, nil }

@@ -41,7 +41,7 @@ func (o *partialResult) wait() {
 	}
 }
 
-// busy says whether the read is being published.
+// busy reports whether the read is being published.
 func (o *partialResult) busy() bool {
 	if o.done == nil {
 		return false

@@ -487,8 +487,9 @@ func (h *handler) admit(ctx context.Context, w *work) error {
 	}
 }
 
-// await has a read wait for its model, which is being loaded, once there is room among those
-// that do. What it returns waits, and then until the read is admitted.
+// await has a read wait for its model, which is being loaded, once the reads that wait
+// already leave memory for it. The function that it returns waits for the model, and then
+// until the read is admitted.
 func (h *handler) await(ctx context.Context, w *work, choice Choice) (func(context.Context) error, error) {
 	ctx, cancel := h.whileAlive(ctx)
 	defer cancel()

@@ -214,7 +214,7 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// isTerm says whether s is a term of the Gene Ontology, such as GO:0003677.
+// isTerm reports whether s is a term of the Gene Ontology, such as GO:0003677.
 func isTerm(s string) bool {
 	digits, found := strings.CutPrefix(s, "GO:")
 	return found && len(digits) == 7 && strings.Trim(digits, "0123456789") == ""

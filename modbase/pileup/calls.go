@@ -144,7 +144,7 @@ type Calls struct {
 	Histogram *Histogram
 
 	letters  []byte
-	places   [][]int32 // of each list; of those that are the same one room's
+	places   [][]int32 // of each list; lists that are the same share one of rooms
 	rooms    [][]int32
 	next     []int
 	lists    []int

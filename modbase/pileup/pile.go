@@ -151,7 +151,7 @@ func (p *Pile) number(r *Read) error {
 	return nil
 }
 
-// room makes the sites long enough for a number of positions behind next.
+// room grows the sites to a number of positions behind next.
 func (p *Pile) room(n int) {
 	words := n/64 + 2
 	if words <= len(p.sites[0]) {

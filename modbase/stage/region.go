@@ -160,8 +160,8 @@ func (r *region) leave(k *kept) {
 	}
 }
 
-// room leaves reads out until the others have room: those of the highest keys, which are hashes. So which they
-// are is a function of the set of reads.
+// room leaves reads out until the others fit into the memory limit: those of the highest keys, which are
+// hashes. So which they are is a function of the set of reads.
 func (r *region) room() {
 	for r.bytes-r.leftOut*overhead > r.limit {
 		var last *kept

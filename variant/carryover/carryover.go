@@ -39,7 +39,7 @@ type Control struct {
 	Reads
 }
 
-// Basis says what a judgement goes by.
+// Basis is what an assessment is based on.
 type Basis string
 
 // The bases.
@@ -158,12 +158,12 @@ func (j *Judgement) source(basis Basis, expected, probability float64, own Reads
 	j.Share = min(1, j.Expected/float64(own.Alt))
 }
 
-// Bounded says whether controls bound anything of the allele.
+// Bounded reports whether controls bound anything of the allele.
 func (j *Judgement) Bounded() bool {
 	return j.Basis != NotCovered && j.Basis != NotCounted && j.Basis != OwnAllele
 }
 
-// String is a judgement for people.
+// String is an assessment for people.
 func (j *Judgement) String() string {
 	control := fmt.Sprintf("control %s: %d of %d reads", j.Control, j.Alt, j.Depth)
 	switch j.Basis {

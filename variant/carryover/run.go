@@ -155,7 +155,7 @@ type Summary struct {
 	Unbounded int `json:"unbounded"` // at which no control bounds anything
 }
 
-// Add takes a judgement in.
+// Add counts an assessment.
 func (s *Summary) Add(j Judgement) {
 	s.Judged++
 	if j.Explained {

@@ -34,8 +34,8 @@ func Declare(h *vcf.Header) {
 // escaped writes a name as an element of a list in INFO.
 var escaped = vcf.NewEscaper("%:;=, ")
 
-// Mark writes judgements into a record: of returns that of an ALT, nil for one that wasn't assessed. As with
-// other filters, a record has the filter if one of its alleles does. Marks that it has from before go.
+// Mark writes assessments into a record: of returns that of an ALT, nil for one that wasn't assessed. As
+// with other filters, a record has the filter if one of its alleles does. Marks that it has from before go.
 func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 	var fields [5][]string
 	judged, explained := false, false

@@ -174,7 +174,7 @@ func (c *Consensus) Add(rec *vcf.Record, sample int) error {
 	return c.variant(at, rec, sample, genotype)
 }
 
-// hasOther says whether a genotype has an allele that is neither bases nor deleted by another record: a structural
+// hasOther reports whether a genotype has an allele that is neither bases nor deleted by another record: a structural
 // variant, a breakend.
 func hasOther(rec *vcf.Record, genotype vcf.Genotype) bool {
 	return slices.ContainsFunc(genotype, func(a vcf.CalledAllele) bool {
@@ -418,7 +418,7 @@ func (at *contig) masked() []byte {
 	return out
 }
 
-// overlap says whether two edits, the second not before the first, change the same place. Two insertions at one place do.
+// overlap reports whether two edits, the second not before the first, change the same place. Two insertions at one place do.
 func overlap(a, b span) bool { return b.start < a.end || a == b }
 
 // trim takes bases off that both share at their ends, those in front first, so that what changes stays within the
@@ -445,7 +445,7 @@ func letter(alleles []string, i int) byte {
 	return letters[set]
 }
 
-// concrete says whether an allele is bases: neither symbolic, nor a breakend, nor deleted by another record.
+// concrete reports whether an allele is bases: neither symbolic, nor a breakend, nor deleted by another record.
 func concrete(allele string) bool {
 	return allele != "" && strings.Trim(allele, "ACGTNRYSWKMBDHVacgtnryswkmbdhv") == ""
 }

@@ -238,7 +238,7 @@ func (tr truth) compare(res *Result) figures {
 }
 
 // TestSimulated: reads of two haplotypes with errors, chimeras and sites that
-// aren't heterozygous. Bounds have room over what is found.
+// aren't heterozygous. Bounds leave a margin over what is found.
 func TestSimulated(t *testing.T) {
 	quiet := simulation{sites: 500, spacing: 1000, length: 12_000, error: 0.02, missing: 0.05, chimera: 0.01, false: 0.02}
 	noisy := simulation{sites: 500, spacing: 1000, length: 12_000, error: 0.10, missing: 0.2, chimera: 0.01, false: 0.08}

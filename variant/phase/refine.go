@@ -48,7 +48,7 @@ type sight struct {
 }
 
 // flip turns every site for which the reads' other sites ask for it, one after the
-// other, and says whether there was one.
+// other, and reports whether there was one.
 func (g *graph) flip(showing [][]sight) (changed bool) {
 	for site, reads := range showing {
 		gain := int64(0)
@@ -68,7 +68,7 @@ func (g *graph) flip(showing [][]sight) (changed bool) {
 }
 
 // switchOver turns all sites behind each link across which the reads ask for it, and
-// says whether there was one.
+// reports whether there was one.
 func (g *graph) switchOver() (changed bool) {
 	g.walk(func(_ int, links []link) bool {
 		gain := int64(0)
@@ -86,8 +86,8 @@ func (g *graph) switchOver() (changed bool) {
 // is of haplotype 1 by what lies before and by what lies after.
 type link struct{ before, after int64 }
 
-// walk goes through the sites and hands each boundary, with the reads across it, to
-// boundary, which reports whether all sites that follow are to be flipped.
+// walk goes through the sites and passes each boundary, with the reads across it,
+// to boundary, which reports whether all sites that follow are to be flipped.
 func (g *graph) walk(boundary func(site int, links []link) bool) {
 	type walking struct {
 		*read

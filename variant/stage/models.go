@@ -16,7 +16,7 @@ const modelsSection = "models"
 // modelsVersion is the newest version of that section.
 const modelsVersion = 1
 
-// maxModels bounds the names of a partition. Whoever sends more sends no names.
+// maxModels bounds the names of a partition. What a sender of more sends aren't names of models.
 const maxModels = 4096
 
 // model takes the name of a basecalling model.

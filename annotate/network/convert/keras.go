@@ -75,7 +75,7 @@ func one(list []int) int {
 	return list[0]
 }
 
-// isKeras says whether a file is HDF5, which Keras saves.
+// isKeras reports whether a file is HDF5, which Keras saves.
 func isKeras(file string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -84,7 +84,7 @@ func NewSites() Sites {
 	return Sites{Pos: []int{}, Strands: Strands{}, Modified: []int{}, Canonical: []int{}, Other: []int{}, Deleted: []int{}, Failed: []int{}, Different: []int{}, Uncalled: []int{}}
 }
 
-// Reset leaves none, and keeps their room.
+// Reset leaves none, and keeps their memory.
 func (s *Sites) Reset() {
 	s.Strands = s.Strands[:0]
 	for _, column := range [...]*[]int{&s.Pos, &s.Modified, &s.Canonical, &s.Other, &s.Deleted, &s.Failed, &s.Different, &s.Uncalled} {
