@@ -94,6 +94,15 @@ func (s *strand) cut(from, to int) (seq []byte, begin int) {
 	return out, from
 }
 
+// known says whether a stretch of the strand is within the sequence, without a gap.
+func (s *strand) known(from, to int) bool {
+	if !s.circular && (from < 0 || to > len(s.seq)) {
+		return false
+	}
+	seq, _ := s.cut(from, to)
+	return !bytes.Contains(bytes.ToUpper(seq), bytes.Repeat([]byte{'N'}, longestGap+1))
+}
+
 // breaker searches for broken genes.
 type breaker struct {
 	contigs []Contig
@@ -125,7 +134,7 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 		at, left := begin+3*hit.QueryStart, hit.Start-missing
 		switch place, from, frame := b.locate(s, known[left:hit.Start], at-3*(missing+flank/3), at+3*missingPart, w); {
 		case place == nil:
-			whole = false
+			whole = !s.known(at-3*missing, at)
 		case frame == 0 && !b.stops(s, from+3*place.From, at):
 			// It is there: the gene begins elsewhere.
 		default:
@@ -142,7 +151,7 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 		at := begin + 3*hit.QueryEnd
 		switch place, from, frame := b.locate(s, known[hit.End:hit.End+missing], at-3*missingPart, at+3*(missing+flank/3), w); {
 		case place == nil:
-			whole = false
+			whole = whole && !s.known(at, at+3*missing)
 		case frame == 0 && !b.stops(s, at, from+3*place.To):
 		default:
 			if frame == 0 && selenoprotein(known) {

@@ -97,6 +97,44 @@ func TestBrokenGenes(t *testing.T) {
 	}
 }
 
+// TestCutIsNotIncomplete: what is missing of a gene isn't if its place is beyond the contig's end or in a gap.
+func TestCutIsNotIncomplete(t *testing.T) {
+	t.Parallel()
+	contigs, _, known := lambdaGenes(t)
+	index, err := homology.NewIndex(known)
+	require.NoError(t, err)
+	const begin, end, cut = 10542 - 1, 13103, 10542 - 1 + 3*400
+	whole := contigs[0].Seq
+	other := bytes.Repeat([]byte("GATTACAGC"), 200) // of nothing known
+	unknown := bytes.Repeat([]byte("n"), 1800)
+	for _, tt := range []struct {
+		name       string
+		seq        []byte
+		start, end int
+		circular   bool
+		broken     int
+	}{
+		{"head is elsewhere", slices.Concat(other, whole[cut:end]), len(other), len(other) + end - cut, false, 1},
+		{"head is beyond the end", whole[cut:end], 0, end - cut, false, 0},
+		{"head is beyond the origin of a circle", slices.Concat(whole[cut:end], other), 0, end - cut, true, 1},
+		{"head is in a gap", slices.Concat(other, unknown, whole[cut:end]), len(other) + len(unknown), len(other) + len(unknown) + end - cut, false, 0},
+		{"tail is elsewhere", slices.Concat(whole[begin:cut], []byte("TAA"), other), 0, cut - begin + 3, false, 1},
+		{"tail is beyond the end", slices.Concat(whole[begin:cut], []byte("TAA")), 0, cut - begin + 3, false, 0},
+	} {
+		for _, reverse := range []bool{false, true} {
+			c, g := Contig{Name: "c", Seq: tt.seq, Circular: tt.circular}, Gene{Start: tt.start, End: tt.end, Reverse: reverse}
+			if reverse {
+				n := len(tt.seq)
+				c.Seq, g.Start, g.End = homology.Complemented(tt.seq), n-tt.end, n-tt.start
+			}
+			r := &Result{Code: 11, Genes: []Gene{g}}
+			require.NoError(t, r.Name(t.Context(), []Contig{c}, &Naming{Known: index, Identity: .5, Coverage: .8}))
+			require.Len(t, r.Pseudogenes, tt.broken, "%s %v", tt.name, reverse)
+			require.Len(t, r.Genes, 1-tt.broken)
+		}
+	}
+}
+
 // TestLongMissingParts: of a protein that has far more residues than the gene, those next to the gene are searched
 // for.
 func TestLongMissingParts(t *testing.T) {

@@ -54,6 +54,9 @@ pore annotate and the others. Counts come last, on standard error.`,
 			if len(cfg.codes.Contig) > 0 {
 				return cli.Usagef("--genetic-code %s: want one number, all contigs have the same code", cfg.codes.String())
 			}
+			if cfg.translated != "" && cfg.translated == cfg.output {
+				return cli.Usagef("--faa and -o are both %s: give each a file of its own", cfg.output)
+			}
 			cfg.finding.Code = cfg.codes.Default
 			logger, err := cfg.log.Logger(os.Stderr)
 			if err != nil {
@@ -85,13 +88,15 @@ func findGenes(ctx context.Context, cfg genesConfig, stdout io.Writer, logger *s
 	if err != nil {
 		return fmt.Errorf("%s: %w", cfg.reference, err)
 	}
-	if cfg.output == "-" {
-		err = found.Write(stdout)
-	} else {
-		err = wholefile.Write(cfg.output, func(w *bufio.Writer) error { return found.Write(w) })
+	write := func(path string, text func(io.Writer) error) error {
+		if path == "-" {
+			return text(stdout)
+		}
+		return wholefile.Write(path, func(w *bufio.Writer) error { return text(w) })
 	}
+	err = write(cfg.output, found.Write)
 	if err == nil && cfg.translated != "" {
-		err = wholefile.Write(cfg.translated, func(w *bufio.Writer) error { return found.WriteProteins(w) })
+		err = write(cfg.translated, found.WriteProteins)
 	}
 	if err != nil {
 		return err
