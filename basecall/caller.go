@@ -384,7 +384,7 @@ func (c *Caller) Kernels() infer.Kernels { return c.kernels }
 func (c *Caller) Model() *Model { return c.model }
 
 // Copies opens the network once more, on the same devices with as many sessions
-// and the same batch, to measure against. Who asks for them closes them.
+// and the same batch, to measure against. The caller closes them.
 func (c *Caller) Copies() (*infer.Runners, error) {
 	options := c.options
 	options.Record, options.PlacesCPU, options.PlacesCUDA = "", 1, 1

@@ -13,7 +13,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// Who has called the reads decides how far a network can be believed.
+// How far a network can be believed depends on the basecalling model of the reads.
 //
 // Problem: a network was trained on, and its qualities were calibrated for, the reads of some
 // basecalling models; on others it may be confidently wrong, and nothing in a call shows it.

@@ -20,8 +20,8 @@ type Config struct {
 	// Basecallers are the basecalling models that segments name by numbers; nil: calls don't
 	// name them. It doesn't count in Fingerprint, as it follows from Network and the reads.
 	Basecallers *Basecallers
-	// Errors are expected of reads before their region's own are counted, unless Basecallers know better; nil: UsualErrors.
-	// It doesn't count in Fingerprint: who sets it is who makes examples.
+	// Errors are expected of reads before their region's own are counted, unless Basecallers know better;
+	// nil: UsualErrors. It doesn't count in Fingerprint: only programs that make examples set it.
 	Errors *ErrorRates
 	// MinAlleleFraction is the share of the reads from which on an allele of a
 	// Mixture is evaluated. Default 0.05.

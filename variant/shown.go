@@ -332,7 +332,7 @@ func (r *Region) gapsOf(m *matrix, lo, hi int) []gapReads {
 			for c < w.to && w.code[c] == deleted {
 				c++
 			}
-			if d > from && c-d <= maxIndel && c < w.to { // what began before belongs to who lies there
+			if d > from && c-d <= maxIndel && c < w.to { // a gap that began before is counted where it began
 				note(indel{pos: m.lo + d, del: c - d})
 			}
 		}

@@ -246,7 +246,7 @@ func (n *Network) Device() string { return n.device }
 // Model returns the model.
 func (n *Network) Model() *Model { return n.model }
 
-// Close releases the devices. Who asks after that has an error.
+// Close releases the devices. A caller that asks afterwards gets an error.
 func (n *Network) Close() error {
 	var err error
 	for _, b := range n.batchers {

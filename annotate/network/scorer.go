@@ -108,7 +108,8 @@ func (s *Scorer) Wanted(a *annotate.Spelled) bool {
 
 // Score implements [annotate.Scorer].
 func (s *Scorer) Score(alleles []annotate.Spelled) ([][]annotate.Score, error) {
-	// Who annotates a file has no context to give; the batchers answer every request, if with an error.
+	// A caller that annotates a file has no context to give; the batchers answer every request, if with
+	// an error.
 	return s.ScoreContext(context.Background(), alleles)
 }
 

@@ -1,6 +1,6 @@
 // Package infer runs networks on fixed-size windows of a signal and shares each
-// run among everybody who has windows to offer. It is the only package that
-// knows ONNX Runtime.
+// run among all producers of windows. It is the only package that knows ONNX
+// Runtime.
 //
 // A [Runner] is one copy of a network on one device with space for one batch. A
 // [Batcher] owns some runners and a queue. Everything that wants windows

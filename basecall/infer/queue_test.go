@@ -84,8 +84,8 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 	})
 }
 
-// TestNobodyStarves: with more to do for those who wait than can be done, a patient
-// window still gets its turn, later than they by the patience.
+// TestNobodyStarves: with more to do for the producers that wait than can be done,
+// a patient window still gets its turn, later than they by the patience.
 func TestNobodyStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 700 * time.Millisecond

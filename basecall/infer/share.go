@@ -96,10 +96,10 @@ type party struct {
 // Problem: batches of a large network take a hundred times as long as those of a small one, so
 // that taking turns by batch would leave the small one a hundredth of the device.
 //
-// Strategy: the turn is that of who has used the device least. A batch that is being computed
-// counts for as long as the network's last one took, until it is known. Who comes after having
-// had nothing to compute has no claim on the time that it let pass: it begins with as much as
-// the one that had the last turn.
+// Strategy: the turn goes to the network that has used the device least. A batch that is being
+// computed counts for as long as the network's last one took, until it is known. A network
+// that comes back after having had nothing to compute has no claim on the time that it let
+// pass: it begins with as much as the one that had the last turn.
 //
 // Consequences: networks that all have work use the device for equally long, whatever
 // their batches take; one that is alone has all of it.

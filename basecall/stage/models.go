@@ -36,7 +36,7 @@ var ErrNoModel = errors.New("the run has no model")
 
 // Choice says what a run is called with.
 type Choice struct {
-	// Model names the model for who loads it; empty: the run has none.
+	// Model names the model to load; empty: the run has none.
 	Model string
 	// Precision is what its network computes in; empty: what the process was configured with.
 	Precision string
@@ -92,7 +92,8 @@ func (o one) Use(context.Context, *streampb.Run, Choice) (*Model, func(), error)
 }
 
 // choices is what the runs of a partition are called with, as was chosen when they began. It is
-// a part of the fold, so that who takes a run over goes on with the model that it began with.
+// a part of the fold, so that a process that takes a run over goes on with the model that it
+// began with.
 type choices struct {
 	choose  func(*streampb.Run) Choice
 	runs    map[string]Choice

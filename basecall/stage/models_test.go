@@ -262,9 +262,9 @@ func TestReadsThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// TestChoiceOutlivesRules: who takes over an open run goes on with the model that it began with,
-// though the rules would choose another by now; a run that begins then gets that one, and so does
-// an open one that had none.
+// TestChoiceOutlivesRules: a process that takes over an open run goes on with the model that it
+// began with, though the rules would choose another by now; a run that begins then gets that one,
+// and so does an open one that had none.
 func TestChoiceOutlivesRules(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "a", 100, 250).start("none").readOf("none", 3, "d", 3000, 3150)

@@ -162,8 +162,8 @@ func TestNotANumber(t *testing.T) {
 	})
 }
 
-// TestHungDevice: a device that doesn't come back is the end, of those who wait
-// and of those who come, and Watch says so.
+// TestHungDevice: a device that hangs ends the requests that wait and those
+// that come, and Watch reports it.
 func TestHungDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})

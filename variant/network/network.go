@@ -214,7 +214,7 @@ func (n *Network) Device() string { return n.device }
 func (n *Network) Model() *Model { return n.model }
 
 // Copies opens the network once more, on the same devices with as many sessions
-// and the same batch, to measure against. Who asks for them closes them.
+// and the same batch, to measure against. The caller closes them.
 func (n *Network) Copies() (*infer.Runners, error) {
 	runners, err := infer.Open(n.network, n.options)
 	if err != nil {

@@ -16,7 +16,8 @@ const modelsSection = "models"
 // modelsVersion is the newest version of that section.
 const modelsVersion = 1
 
-// maxModels bounds the names of a partition. What a sender of more sends aren't names of models.
+// maxModels bounds the names of a partition. A sender of more than that doesn't send names of
+// models.
 const maxModels = 4096
 
 // model takes the name of a basecalling model.
@@ -76,7 +77,7 @@ func (h *handler) restoreModels(b []byte) error {
 	return in.Done()
 }
 
-// ModelReads is what is known of who has called reads, as reports have it.
+// ModelReads is the basecalling models of reads, as reports have them.
 func ModelReads(list []variant.ModelReads) []*streampb.ModelReads {
 	if len(list) > stream.MaxRegionModels {
 		slices.SortStableFunc(list, func(a, b variant.ModelReads) int { return int(b.Reads) - int(a.Reads) })
