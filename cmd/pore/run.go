@@ -222,9 +222,9 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if err := result.Write(cfg.out); err != nil {
 		return err
 	}
-	genes := slices.DeleteFunc(slices.Clone(opts.Genes.Paths), func(path string) bool { return path == processor.AutoGenes })
-	if err := report.WriteSession(cfg.out, report.Session{Reference: opts.Reference, Genes: genes}); err != nil {
-		return err
+	// The results are there, whatever became of the reference meanwhile.
+	if err := report.WriteSession(cfg.out, report.Session{Reference: opts.Reference, Genes: readAgain(opts.Genes.Paths)}); err != nil {
+		fmt.Fprintf(os.Stderr, "warning: there is no session for IGV: %v; pore report writes one\n", err)
 	}
 	if err := report.WriteFile(cfg.out, "", report.Options{Program: cli.Version}); err != nil {
 		return fmt.Errorf("making the report of the results in %s: %w", cfg.out, err)
@@ -433,4 +433,12 @@ func startBroker(listen string, logger *slog.Logger) (addr string, cleanUp func(
 		}
 		os.RemoveAll(dir)
 	}, nil
+}
+
+// readAgain are the paths of files that another program can open later: neither pipes nor what stands for no file.
+func readAgain(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.Mode().IsRegular()
+	})
 }
