@@ -180,8 +180,9 @@ func titled(title string) Protein {
 	}
 	if strings.HasPrefix(p.Product, "[") { // NCBI's coding sequences
 		tags := map[string]string{}
-		for part := range strings.SplitSeq(p.Product, "] [") {
-			key, value, _ := strings.Cut(strings.Trim(part, "[]"), "=")
+		list := strings.TrimSuffix(p.Product[1:], "]") // values may end in a bracket of their own
+		for part := range strings.SplitSeq(list, "] [") {
+			key, value, _ := strings.Cut(part, "=")
 			tags[key] = value
 		}
 		p.Gene, p.Product = tags["gene"], tags["protein"]

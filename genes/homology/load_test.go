@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 		{name: "UniProt", text: ">sp|P0A7V0|RS2_ECOLI Small ribosomal subunit protein uS2 OS=Escherichia coli (strain K12) OX=83333 GN=rpsB PE=1 SV=2\nMATVS\nMRD\n", want: []Protein{{ID: "P0A7V0", Gene: "rpsB", Product: "Small ribosomal subunit protein uS2", Seq: []byte("MATVSMRD")}}},
 		{name: "UniProt without gene", text: ">tr|A0A|A_B Thing OS=x OX=1\nMK\n", want: []Protein{{ID: "A0A", Product: "Thing", Seq: []byte("MK")}}},
 		{name: "NCBI", text: ">WP_1.1 MULTISPECIES: DNA polymerase [putative] [Escherichia]\nMKE*\n", want: []Protein{{ID: "WP_1.1", Product: "DNA polymerase [putative]", Seq: []byte("MKE*")}}},
-		{name: "NCBI's coding sequences", text: ">lcl|NC_1_prot_NP_1.1_1 [gene=thrL] [locus_tag=b1] [protein=thr leader [x]] [protein_id=NP_1.1] [location=1..9]\nMKE\n", want: []Protein{{ID: "NP_1.1", Gene: "thrL", Product: "thr leader [x", Seq: []byte("MKE")}}},
+		{name: "NCBI's coding sequences", text: ">lcl|NC_1_prot_NP_1.1_1 [gene=thrL] [locus_tag=b1] [protein=thr leader [x]] [protein_id=NP_1.1] [location=1..9]\nMKE\n", want: []Protein{{ID: "NP_1.1", Gene: "thrL", Product: "thr leader [x]", Seq: []byte("MKE")}}},
 		{name: "Ensembl", text: ">AAC1 pep chromosome:x:1:2:3:1 gene:b1 transcript:AAC1 gene_symbol:thrL description:thr leader [Source:x]\nMKE\n", want: []Protein{{ID: "AAC1", Gene: "thrL", Product: "thr leader", Seq: []byte("MKE")}}},
 		{name: "Prokka", text: ">X1 1.1.1.1~~~abcD~~~thing~~~COG1\nMKE\n", want: []Protein{{ID: "X1", Gene: "abcD", Product: "thing", Seq: []byte("MKE")}}},
 		{name: "bare", text: "\n>X1\r\nmke\r\n>X2\n", want: []Protein{{ID: "X1", Seq: []byte("mke")}, {ID: "X2"}}},
