@@ -203,7 +203,7 @@ func compareANN(x, y *annEntry) int {
 }
 
 // appendANN appends what there is to say about an allele as the value of INFO/ANN.
-func (a *Annotator) appendANN(b []byte, j *judged) []byte {
+func (a *Annotator) appendANN(b []byte, j *evaluatedAllele) []byte {
 	v := j.described()
 	effects, beside := j.effects, true
 	for _, e := range effects {

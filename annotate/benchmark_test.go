@@ -33,13 +33,13 @@ func BenchmarkConsequences(b *testing.B) {
 				sites[i] = Site{Contig: c.Name, Pos: at + 1, Ref: ref, Alts: []string{alt}}
 			}
 			var w workspace
-			var alleles []judged
+			var alleles []evaluatedAllele
 			effects := 0
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				w.reset()
 				var err error
-				if alleles, err = a.judge(&w, alleles[:0], &sites[i%len(sites)]); err != nil {
+				if alleles, err = a.evaluate(&w, alleles[:0], &sites[i%len(sites)]); err != nil {
 					b.Fatal(err)
 				}
 				effects += len(alleles[0].effects)

@@ -90,7 +90,7 @@ func (k *track) sightings(mem *workspace, dst []sighting, v *variant, reach int)
 			continue
 		}
 		w := take(&mem.variants)
-		*w = k.turned(v, turn)
+		*w = k.moved(v, turn)
 		for _, t := range k.overlapping(near[:0], &mem.found, w.start-reach, w.end+reach) {
 			s := sighting{t, w}
 			if i := slices.IndexFunc(dst, func(o sighting) bool { return o.t == t }); i < 0 {
@@ -127,13 +127,13 @@ func (t *transcript) sees(v *variant) *variant {
 	if t == nil || t.track.circle == 0 || v.contig == t.contig {
 		return v
 	}
-	w := t.track.turned(v, t.turn(v.start, v.end))
+	w := t.track.moved(v, t.turn(v.start, v.end))
 	return &w
 }
 
-// turned is v on the unrolled contig, moved by that many bases. An insertion or deletion may move across the origin
+// moved is v on the unrolled contig, moved by that many bases. An insertion or deletion may move across the origin
 // there.
-func (k *track) turned(v *variant, by int) variant {
+func (k *track) moved(v *variant, by int) variant {
 	w := *v
 	w.contig = k.unrolled
 	w.start, w.end = v.start+by, v.end+by

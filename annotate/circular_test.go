@@ -12,8 +12,8 @@ import (
 // begins there, on the other strand.
 const abc = "ATGGCTTGGAAAGATGAATTTGGATAA" // 27 bases
 
-// turned is the genome with the gene at the given place, 0-based, of the circle.
-func turnedGenome(at int) string {
+// rotatedGenome is the genome with the gene at the given place, 0-based, of the circle.
+func rotatedGenome(at int) string {
 	const length = 120
 	linear := abc + strings.Repeat("CCTAGTACGCT", 10)[:length-len(abc)]
 	return linear[length-at:] + linear[:length-at]
@@ -28,7 +28,7 @@ func TestCircularMatchesLinear(t *testing.T) {
 	for _, style := range []string{"one row", "end before start", "two rows", "two rows in GTF"} {
 		for at := length - len(abc) + 1; at < length; at++ {
 			a := circular(t, at, style)
-			seq := turnedGenome(at)
+			seq := rotatedGenome(at)
 			for i := range length {
 				far := (i + at - 50 + length) % length // where base i of home is here
 				for _, c := range [][2]string{
@@ -73,7 +73,7 @@ func summary(a Annotation) string {
 func circular(t *testing.T, at int, style string) *Annotator {
 	t.Helper()
 	const length = 120
-	g := readGenome(t, ">c\n"+turnedGenome(at)+"\n")
+	g := readGenome(t, ">c\n"+rotatedGenome(at)+"\n")
 	start, end := at+1, at+len(abc)
 	var in string
 	cds := func(s, e int) string { return fmt.Sprintf("c CDS %d %d + 0 ID=p;Parent=g", s, e) }
@@ -125,7 +125,7 @@ func TestCircularDescriptions(t *testing.T) {
 func TestNeighboursAcrossTheOrigin(t *testing.T) {
 	a := circular(t, 0, "one row").WithDistance(20, 20)
 	for pos, want := range map[int]string{120: "upstream_gene_variant 1", 105: "upstream_gene_variant 16", 28: "downstream_gene_variant 1", 60: "intergenic_variant 0"} {
-		seq := turnedGenome(0)
+		seq := rotatedGenome(0)
 		got, err := a.Annotate("c", pos, seq[pos-1:pos], "N")
 		require.NoError(t, err)
 		require.Equal(t, want, fmt.Sprintf("%s %d", got.MostSevere.Term, got.Consequences[0].Distance), pos)

@@ -329,7 +329,7 @@ func (w *csqWriter) stepsOf(key *csqKey) []csqStep {
 }
 
 // append appends the entries of one alternate allele, numbered from 1, with commas between them.
-func (w *csqWriter) append(b []byte, j *judged, number int) []byte {
+func (w *csqWriter) append(b []byte, j *evaluatedAllele, number int) []byte {
 	v := j.described()
 	w.allele, w.hgvsg = append(w.allele[:0], j.name...), v.appendOnContig(w.hgvsg[:0])
 	if v.place == nil || !v.place.plainName || v.kind != svNone { // otherwise there are letters and digits only
@@ -360,7 +360,7 @@ func (e *effect) class() (csqClass, bool) {
 }
 
 // entry appends one entry and a "|".
-func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
+func (w *csqWriter) entry(b []byte, j *evaluatedAllele, e *effect, number int) []byte {
 	class, known := e.class()
 	if !known {
 		for _, f := range w.layout.fields {
@@ -400,7 +400,7 @@ func (w *csqWriter) entry(b []byte, j *judged, e *effect, number int) []byte {
 }
 
 // lacks says of an effect that a sub-field is certainly empty: most of an intron's are.
-func (e *effect) lacks(f csqField, j *judged) bool {
+func (e *effect) lacks(f csqField, j *evaluatedAllele) bool {
 	switch f {
 	case csqExon:
 		return e.exonFirst == 0
@@ -432,7 +432,7 @@ func appendDistance(b []byte, n int) []byte {
 }
 
 // field appends one sub-field of e.
-func (w *csqWriter) field(b []byte, f csqField, j *judged, e *effect, number int) []byte {
+func (w *csqWriter) field(b []byte, f csqField, j *evaluatedAllele, e *effect, number int) []byte {
 	t := e.t
 	from := len(b)
 	switch f {

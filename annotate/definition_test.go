@@ -115,8 +115,8 @@ func placements(seq string, c change) []change {
 	return all
 }
 
-// turned returns the change on the strand of m.
-func (m *message) turned(c change) change {
+// onStrand returns the change on the strand of m.
+func (m *message) onStrand(c change) change {
 	if m.forward {
 		return c
 	}
@@ -129,9 +129,9 @@ func (m *message) turned(c change) change {
 	return change{n - c.end, n - c.start, string(alt)}
 }
 
-// judged is the placement that counts: the leftmost on the contig, unless one further right lies inside an exon and the
+// placement is the one that counts: the leftmost on the contig, unless one further right lies inside an exon and the
 // leftmost does not.
-func (m *message) judged(all []change) change {
+func (m *message) placement(all []change) change {
 	inside := func(c change) bool {
 		return slices.ContainsFunc(m.exons, func(x Span) bool {
 			if c.start == c.end {
@@ -140,7 +140,7 @@ func (m *message) judged(all []change) change {
 			return x.Start <= c.start && c.end <= x.End
 		})
 	}
-	first := m.turned(all[0])
+	first := m.onStrand(all[0])
 	if first.start == first.end && (first.start <= m.start || first.start >= m.end) || first.start != first.end && (first.end <= m.start || first.start >= m.end) {
 		return first // beside the transcript, it is not examined further
 	}
@@ -148,7 +148,7 @@ func (m *message) judged(all []change) change {
 		return first
 	}
 	for _, c := range all {
-		if c := m.turned(c); inside(c) {
+		if c := m.onStrand(c); inside(c) {
 			return c
 		}
 	}
@@ -157,7 +157,7 @@ func (m *message) judged(all []change) change {
 
 // terms are the terms by the definitions, sorted.
 func (m *message) terms(all []change) []string {
-	c := m.judged(all)
+	c := m.placement(all)
 	set := map[string]bool{}
 	add := func(name string, ok bool) {
 		if ok {

@@ -149,7 +149,7 @@ func TestTranscriptsAreNamedByTheirGeneToo(t *testing.T) {
 }
 
 // Rows of unknown types have no effect: the model with them equals the model without them.
-func TestUnknownRowsOfGTFTellNothing(t *testing.T) {
+func TestUnknownRowsOfGTFAreIgnored(t *testing.T) {
 	g := readGenome(t, ">c\n"+strings.Repeat("GCA", 60)+"\n")
 	own := []string{`c CDS 1 30 + 0 gene_id "a"; transcript_id "t";`, `c exon 1 30 + . gene_id "a"; transcript_id "t";`}
 	want, err := ReadModel(strings.NewReader(rows(own...)), g)

@@ -165,8 +165,8 @@ func (r *Rows) appendFunctions(dst []byte, filled bool) ([]byte, bool) {
 	}
 	dst = append(dst, functionsKey+"="...)
 	from := len(dst)
-	for i := range r.judged {
-		j := &r.judged[i]
+	for i := range r.evaluated {
+		j := &r.evaluated[i]
 		for _, e := range j.effects {
 			if list := r.a.functionsOf(e); len(list) > 0 {
 				dst = r.does.append(dst, from, i, j.name, e.t.id, e.t.gene.name, list)

@@ -189,7 +189,7 @@ func (n *Normalizer) edits(on *numbering, changes []hgvs.Change) ([]vrs.Edit, er
 		}
 		edits = append(edits, d.Edit)
 	}
-	return telling(edits), nil
+	return informative(edits), nil
 }
 
 // atOrigin is e, or, if it inserts before the first base of a circular sequence, the same behind its last one, which is how
@@ -205,9 +205,9 @@ func (n *numbering) atOrigin(e vrs.Edit) vrs.Edit {
 	return e
 }
 
-// telling are the edits that change something, in the memory of edits, or all of them if none does: beside a change, the
+// informative are the edits that change something, in the memory of edits, or all of them if none does: beside a change, the
 // bases that stay carry no information.
-func telling(edits []vrs.Edit) []vrs.Edit {
+func informative(edits []vrs.Edit) []vrs.Edit {
 	same := func(e vrs.Edit) bool { return e.Ref == e.Alt }
 	if slices.ContainsFunc(edits, func(e vrs.Edit) bool { return !same(e) }) {
 		return slices.DeleteFunc(edits, same)
@@ -266,7 +266,7 @@ func (n *numbering) joined(edits []vrs.Edit) []vrs.Edit {
 		last.Ref += between + e.Ref
 		last.Alt += between + e.Alt
 	}
-	return telling(joined)
+	return informative(joined)
 }
 
 // turnEnd is where the turn of the contig ends that pos lies in: a circular one is unrolled.

@@ -170,7 +170,7 @@ func compareWithDefinitions(t *testing.T, a *Annotator, n int, seed uint64, seen
 			pairs++
 			if p := proteins[x.ids[j]]; strings.Contains(p, "fsTer") && slices.Contains(want, "frameshift_variant") && !overlapping(x.messages[j].cds) {
 				stops++
-				if q := x.messages[j].frameshift(x.messages[j].judged(places)); p != q {
+				if q := x.messages[j].frameshift(x.messages[j].placement(places)); p != q {
 					t.Errorf("%s:%d %s>%s %s: %s, by translation %q", x.name, c.start+1, ref, c.alt, x.ids[j], p, q)
 				}
 			}

@@ -206,8 +206,8 @@ type parser struct {
 	features []*feature
 	slab     []feature // not in use yet
 	texts    []byte    // space for attributes
-	exons    partRoom
-	cds      partRoom
+	exons    partBuffer
+	cds      partBuffer
 	parent   struct { // of the part read last: most have the one that the part before them had
 		region  *region
 		id      []byte
@@ -463,15 +463,15 @@ func (p *parser) feature(r *record, id string) *feature {
 	return f
 }
 
-// partRoom is space for parts of one kind: those of a feature come one after the other, and lie so in memory.
-type partRoom struct {
+// partBuffer is space for parts of one kind: those of a feature come one after the other, and lie so in memory.
+type partBuffer struct {
 	parts []part
 	owner *feature // of the last ones
 	from  int      // where they begin
 }
 
 // add appends x to the parts of f.
-func (r *partRoom) add(f *feature, parts []part, x part) []part {
+func (r *partBuffer) add(f *feature, parts []part, x part) []part {
 	if r.owner != f && len(parts) > 0 {
 		return append(parts, x) // others came between
 	}

@@ -271,8 +271,8 @@ func (r *Rows) appendScores(dst []byte, filled bool) ([]byte, bool) {
 	for i := range r.scores.fields {
 		f := &r.scores.fields[i]
 		var value []byte
-		for k := range r.judged {
-			value = f.append(value, r.judged[k].alt, r.ahead.row[k])
+		for k := range r.evaluated {
+			value = f.append(value, r.evaluated[k].alt, r.ahead.row[k])
 		}
 		if value == nil {
 			continue

@@ -58,11 +58,11 @@ type Rows struct {
 	scores *ScoreInfo // nil without networks
 	does   *functionWriter
 
-	site   Site
-	judged []judged
-	w      workspace
-	seen   byte // of what Ahead read
-	ahead  aheadScores
+	site      Site
+	evaluated []evaluatedAllele
+	w         workspace
+	seen      byte // of what Ahead read
+	ahead     aheadScores
 }
 
 // Rows returns what annotates data lines. It fails if the options name a sub-field that is not known.
@@ -119,7 +119,7 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 		r.Stats.Records++
 		return append(append(dst, row.Text...), '\n'), nil
 	}
-	if err := r.judge(row); err != nil {
+	if err := r.evaluate(row); err != nil {
 		return dst, err
 	}
 	dst, filled := row.AppendUpToInfo(dst, r.names...) // values of an earlier run perhaps have other sub-fields
@@ -130,8 +130,8 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 		}
 		dst = append(append(dst, f...), '=')
 		from := len(dst)
-		for i := range r.judged {
-			j := &r.judged[i]
+		for i := range r.evaluated {
+			j := &r.evaluated[i]
 			if len(j.effects) == 0 {
 				continue
 			}
@@ -151,7 +151,7 @@ func (r *Rows) Append(dst []byte, row *vcf.Row) ([]byte, error) {
 		filled = true
 	}
 	if r.known != nil {
-		dst, filled = r.known.append(dst, filled, len(r.judged), func(i int) []Known { return r.judged[i].known })
+		dst, filled = r.known.append(dst, filled, len(r.evaluated), func(i int) []Known { return r.evaluated[i].known })
 	}
 	if r.scores != nil {
 		dst, filled = r.appendScores(dst, filled)
@@ -206,11 +206,11 @@ type Variant struct {
 
 // Each calls f for each alternate allele of a data line that can be annotated.
 func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
-	if err := r.judge(row); err != nil {
+	if err := r.evaluate(row); err != nil {
 		return err
 	}
-	for i := range r.judged {
-		j := &r.judged[i]
+	for i := range r.evaluated {
+		j := &r.evaluated[i]
 		if j.effects == nil {
 			continue
 		}
@@ -237,16 +237,16 @@ func (r *Rows) Each(row *vcf.Row, f func(*Line) error) error {
 	return nil
 }
 
-// judge sets r.judged to the evaluated alternate alleles of row, and counts.
-func (r *Rows) judge(row *vcf.Row) error {
+// evaluate sets r.evaluated to the evaluated alternate alleles of row, and counts.
+func (r *Rows) evaluate(row *vcf.Row) error {
 	r.Stats.Records++
 	r.w.reset()
-	r.judged = r.judged[:0]
+	r.evaluated = r.evaluated[:0]
 	if err := r.site.set(row); err != nil {
 		return err
 	}
 	var err error
-	if r.judged, err = r.a.judge(&r.w, r.judged, &r.site); err != nil {
+	if r.evaluated, err = r.a.evaluate(&r.w, r.evaluated, &r.site); err != nil {
 		return err
 	}
 	if r.scores != nil {
@@ -254,8 +254,8 @@ func (r *Rows) judge(row *vcf.Row) error {
 			return err
 		}
 	}
-	for i := range r.judged {
-		if err := r.judged[i].unsupported; err != nil {
+	for i := range r.evaluated {
+		if err := r.evaluated[i].unsupported; err != nil {
 			r.Stats.Unsupported[reasonOf(err)]++
 		} else {
 			r.Stats.Alleles++

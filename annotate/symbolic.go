@@ -120,12 +120,12 @@ type Allele struct {
 // place outside of it or another reference base there is.
 func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 	var w workspace
-	judged, err := a.judge(&w, nil, s)
+	evaluated, err := a.evaluate(&w, nil, s)
 	if err != nil {
 		return dst, err
 	}
-	for i := range judged {
-		j := &judged[i]
+	for i := range evaluated {
+		j := &evaluated[i]
 		allele := Allele{Alt: j.alt, Unsupported: j.unsupported, variant: j.v}
 		if j.effects != nil {
 			allele.Annotation = a.describe(j)
@@ -135,8 +135,8 @@ func (a *Annotator) AnnotateSite(dst []Allele, s *Site) ([]Allele, error) {
 	return dst, nil
 }
 
-// judged is the evaluation of one alternate allele of a Site.
-type judged struct {
+// evaluatedAllele is the evaluation of one alternate allele of a Site.
+type evaluatedAllele struct {
 	alt         string // as in the record
 	name        string // as VEP names it
 	v           *variant
@@ -146,7 +146,7 @@ type judged struct {
 }
 
 // described is the variant to describe; of an allele of an unknown type there is only the name.
-func (j *judged) described() *variant {
+func (j *evaluatedAllele) described() *variant {
 	if j.v == nil {
 		return &variant{symbol: j.alt}
 	}
@@ -154,23 +154,23 @@ func (j *judged) described() *variant {
 }
 
 // describe returns the whole annotation of j.
-func (a *Annotator) describe(j *judged) Annotation {
+func (a *Annotator) describe(j *evaluatedAllele) Annotation {
 	ann := j.described().annotation(j.effects, j.name)
 	ann.Known = j.known
 	a.describeFunctions(ann.Consequences, j.effects)
 	return ann
 }
 
-// judge appends the alternate alleles of s with their effects to dst. They keep memory of w. The error is one of the
+// evaluate appends the alternate alleles of s with their effects to dst. They keep memory of w. The error is one of the
 // whole record.
-func (a *Annotator) judge(w *workspace, dst []judged, s *Site) ([]judged, error) {
+func (a *Annotator) evaluate(w *workspace, dst []evaluatedAllele, s *Site) ([]evaluatedAllele, error) {
 	first := len(dst)
 	for i, alt := range s.Alts {
 		v, err := a.alternate(w, s, i)
 		if err != nil && !errors.Is(err, ErrUnsupportedAllele) {
 			return dst[:first], fmt.Errorf("annotating %s:%d %s>%s: %w", s.Contig, s.Pos, clip(s.Ref), clip(alt), err)
 		}
-		dst = append(dst, judged{alt: alt, v: v, unsupported: err})
+		dst = append(dst, evaluatedAllele{alt: alt, v: v, unsupported: err})
 		switch {
 		case v != nil:
 			w.all = append(w.all, a.effects(w, v))

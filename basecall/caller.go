@@ -147,7 +147,7 @@ type Caller struct {
 	path      Path
 	batcher   *infer.Batcher
 	metrics   *metrics
-	room      int // windows that all sessions together compute at a time
+	capacity  int // windows that all sessions together compute at a time
 	places    int // for batches, of each session
 	// outstanding is how many windows of one read may be in the batcher: enough
 	// for a single read to keep all runners busy.
@@ -223,13 +223,13 @@ func (c *Caller) open(cfg Config) error {
 	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
 	c.device, c.leftToCPU, c.precision = runners.DeviceNames(), runners.LeftToCPU, runners.Precision
 	c.kernels = runners.Kernels
-	room := runners.Batch * len(runners.Sessions())
-	c.room, c.places, c.outstanding = room, runners.Places, runners.Places*room+runners.Batch
+	capacity := runners.Batch * len(runners.Sessions())
+	c.capacity, c.places, c.outstanding = capacity, runners.Places, runners.Places*capacity+runners.Batch
 	c.path = Path{
 		Precision: runners.Precision.String(), Scores: runners.Form.String(), Sessions: len(runners.Sessions()), Batch: runners.Batch,
 		Padded: runners.Padded, GPUs: runners.GPUs, Pinned: runners.Pinned,
 	}
-	err = c.start(runners, cfg, room)
+	err = c.start(runners, cfg, capacity)
 	if err != nil {
 		return errors.Join(err, runners.Close())
 	}
@@ -243,7 +243,7 @@ func (c *Caller) open(cfg Config) error {
 }
 
 // start registers the metrics and starts the batcher on the runners.
-func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
+func (c *Caller) start(runners *infer.Runners, cfg Config, capacity int) error {
 	name := c.model.Manifest.Name
 	inferMetrics, err := infer.NewMetrics(cfg.Registerer, name, c.device)
 	if err != nil {
@@ -256,9 +256,9 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, room int) error {
 	}
 	c.batcher, err = infer.NewBatcher(runners.Runners, infer.BatcherConfig{
 		Batch: runners.Batch,
-		Queue: cmp.Or(cfg.Queue, 2*room),
+		Queue: cmp.Or(cfg.Queue, 2*capacity),
 		// All channels of a sequencer may send their chunks at once.
-		PatientQueue: cmp.Or(cfg.Queue, max(2*room, defaultPatientQueue)),
+		PatientQueue: cmp.Or(cfg.Queue, max(2*capacity, defaultPatientQueue)),
 		MaxDelay:     cmp.Or(cfg.MaxDelay, defaultMaxDelay),
 		Timeout:      cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
 		Places:       runners.Places,
@@ -285,7 +285,7 @@ func (c *Caller) decodersAtATime(runners *infer.Runners) int {
 // decode them.
 func (c *Caller) SideBySide(samples int) int {
 	windows := max(1, c.windows.count(samples))
-	return max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.room+windows-1)/windows)
+	return max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.capacity+windows-1)/windows)
 }
 
 // Call basecalls one read that is at hand as a whole. It blocks while the queue is

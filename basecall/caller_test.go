@@ -286,8 +286,8 @@ func TestCalledIsConsistent(t *testing.T) {
 	}
 }
 
-// TestRNAIsTurnedRound: what a network reads off RNA comes 3' end first.
-func TestRNAIsTurnedRound(t *testing.T) {
+// TestRNAIsReversed: what a network reads off RNA comes 3' end first.
+func TestRNAIsReversed(t *testing.T) {
 	reads := recorded(t, filepath.Join("..", "testdata", "lambda", "reads.pod5"), 3)
 	rna := *ownModel(t)
 	rna.Manifest.Chemistry = "rna004"
@@ -389,13 +389,13 @@ porestream_infer_info{device="cpu",model="r9.4-fast"} 1
 func TestReadsSideBySideFillAllSessionsTwice(t *testing.T) {
 	model := ownModel(t)
 	window := model.Manifest.Window
-	room := 40 * runtime.GOMAXPROCS(0)
+	capacity := 40 * runtime.GOMAXPROCS(0)
 	c := newCaller(t, model, Config{Device: "cpu", Sessions: runtime.GOMAXPROCS(0), Batch: 40})
 	three := window.Samples + 2*(window.Samples-window.Overlap)
 	for _, test := range []struct{ samples, want int }{
-		{0, 2 * room},
-		{window.Samples, 2 * room},
-		{three, (2*room + 2) / 3},
+		{0, 2 * capacity},
+		{window.Samples, 2 * capacity},
+		{three, (2*capacity + 2) / 3},
 		{100 * three, 8 * runtime.GOMAXPROCS(0)},
 	} {
 		assert.Equal(t, test.want, c.SideBySide(test.samples), "reads of %d samples", test.samples)

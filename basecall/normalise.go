@@ -128,7 +128,7 @@ func (n *normaliser) reach(samples []int16, end int, ended bool) bool {
 	if ended && !n.warm {
 		// The read is normalised as a whole, also if it has no whole block.
 		n.count(n.all, samples)
-		if !n.judges() {
+		if !n.classifiesBlocks() {
 			n.count(n.moving, samples)
 		}
 		n.position += len(samples)
@@ -160,12 +160,12 @@ func (n *normaliser) count(h *histogram, samples []int16) {
 	}
 }
 
-// judges reports whether blocks are assessed at all; if not, every sample counts.
-func (n *normaliser) judges() bool { return n.m.Still > 0 && n.gain > 0 }
+// classifiesBlocks reports whether blocks are assessed at all; if not, every sample counts.
+func (n *normaliser) classifiesBlocks() bool { return n.m.Still > 0 && n.gain > 0 }
 
 // moves reports whether a strand moves during a block.
 func (n *normaliser) moves(block []int16) bool {
-	if !n.judges() {
+	if !n.classifiesBlocks() {
 		return true
 	}
 	n.block.reset()

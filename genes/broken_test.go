@@ -47,7 +47,7 @@ func TestBrokenGenes(t *testing.T) {
 			cut := begin + 700
 			for _, c := range []Contig{
 				{Name: "c", Seq: tt.seq},
-				{Name: "c", Seq: turned(tt.seq)},
+				{Name: "c", Seq: reverseComplement(tt.seq)},
 				{Name: "c", Seq: slices.Concat(tt.seq[cut:], tt.seq[:cut]), Circular: true},
 			} {
 				r, err := Find(t.Context(), []Contig{c}, Options{Code: 11})

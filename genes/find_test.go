@@ -57,7 +57,7 @@ func simulated(seed uint64, count int) (letters []byte, planted []Known) {
 		reverse := r.IntN(3) == 0
 		k := Known{Start: len(letters) + 12, End: len(letters) + len(gene), Reverse: reverse}
 		if reverse {
-			gene = turned(gene)
+			gene = reverseComplement(gene)
 			k.Start, k.End = len(letters), len(letters)+len(gene)-12
 		}
 		letters = append(letters, gene...)
@@ -67,8 +67,8 @@ func simulated(seed uint64, count int) (letters []byte, planted []Known) {
 	return letters, planted
 }
 
-// turned is the reverse complement of letters.
-func turned(s []byte) []byte {
+// reverseComplement is the reverse complement of letters.
+func reverseComplement(s []byte) []byte {
 	out := make([]byte, len(s))
 	for i, c := range s {
 		out[len(s)-1-i] = map[byte]byte{'A': 'T', 'C': 'G', 'G': 'C', 'T': 'A', 'N': 'N'}[c]
@@ -216,7 +216,7 @@ func TestMirroredGenomeHasMirroredGenes(t *testing.T) {
 			letters, _ := simulated(10+seed, 12)
 			n := len(letters)
 			here := find(t, Options{Code: 11}, Contig{Name: "a", Seq: letters, Circular: circular})
-			there := find(t, Options{Code: 11}, Contig{Name: "a", Seq: turned(letters), Circular: circular})
+			there := find(t, Options{Code: 11}, Contig{Name: "a", Seq: reverseComplement(letters), Circular: circular})
 			require.NotEmpty(t, here.Genes)
 			for i, g := range there.Genes {
 				start, end := n-g.End, n-g.Start

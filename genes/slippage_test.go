@@ -29,7 +29,7 @@ func TestSlippage(t *testing.T) {
 	r, slips := of(c)
 	require.Len(t, slips, 1)
 	require.Equal(t, []int{265, 13467, 21555}, []int{slips[0].Start, slips[0].Joint, slips[0].End})
-	_, mirrored := of(Contig{Name: c.Name, Seq: turned(c.Seq)})
+	_, mirrored := of(Contig{Name: c.Name, Seq: reverseComplement(c.Seq)})
 	require.Len(t, mirrored, 1)
 	require.True(t, mirrored[0].Reverse)
 	require.Equal(t, []int{n - 21555, n - 1 - 13467, n - 265}, []int{mirrored[0].Start, mirrored[0].Joint, mirrored[0].End})

@@ -88,20 +88,20 @@ func FuzzTags(f *testing.F) {
 			}
 			return 'N'
 		}, bases))}
-		turned := Sequence{Bases: slices.Clone(s.Bases), Reversed: true}
-		slices.Reverse(turned.Bases)
-		for i, b := range turned.Bases {
-			turned.Bases[i] = complement[b]
+		reversed := Sequence{Bases: slices.Clone(s.Bases), Reversed: true}
+		slices.Reverse(reversed.Bases)
+		for i, b := range reversed.Bases {
+			reversed.Bases[i] = complement[b]
 		}
 		err = tags.Check(s)
-		require.Equal(t, err, tags.Check(turned))
+		require.Equal(t, err, tags.Check(reversed))
 		if err != nil {
 			_, err = tags.Slice(s, 0, len(s.Bases))
 			require.Error(t, err)
 			return
 		}
 		calls := slices.Collect(tags.Calls(s))
-		require.Equal(t, calls, slices.Collect(tags.Calls(turned)))
+		require.Equal(t, calls, slices.Collect(tags.Calls(reversed)))
 		at = max(0, min(at, len(s.Bases)))
 		var parts []Call
 		for _, part := range [][2]int{{0, at}, {at, len(s.Bases)}} {

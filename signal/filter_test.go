@@ -97,7 +97,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-func TestSelectTells(t *testing.T) {
+func TestSelectReports(t *testing.T) {
 	open := func() *signal.Index {
 		x, err := signal.NewIndex(t.Context(), []string{"testdata/three_vbz.pod5"})
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 
 const unfinishedID = "ad29d727-46a3-4517-bfc0-41679919a131"
 
-// growth reads a file that a test lets grow.
-type growth struct {
+// growingFile reads a file that a test lets grow.
+type growingFile struct {
 	t     *testing.T
 	path  string
 	place Place
@@ -29,8 +29,8 @@ func fileSize(path string) (int64, bool) {
 	return info.Size(), true
 }
 
-// look reads what is new. If a read is returned twice, the caller's place was wrong.
-func (g *growth) look() error {
+// read reads what is new. If a read is returned twice, the caller's place was wrong.
+func (g *growingFile) read() error {
 	g.t.Helper()
 	size, ok := fileSize(g.path)
 	if !ok {
@@ -102,7 +102,7 @@ func part(t *testing.T, name string) []byte {
 // file.
 func TestGrowingPOD5(t *testing.T) {
 	dir := t.TempDir()
-	g := &growth{t: t, path: filepath.Join(dir, "x.pod5.tmp")}
+	g := &growingFile{t: t, path: filepath.Join(dir, "x.pod5.tmp")}
 	stages := strings.Split(strings.TrimSpace(string(part(t, "stages.tsv"))), "\n")[1:]
 	for _, line := range stages {
 		var n, s, r, i int
@@ -112,7 +112,7 @@ func TestGrowingPOD5(t *testing.T) {
 		write(t, g.path, part(t, "signal.part")[:s])
 		write(t, filepath.Join(dir, "."+unfinishedID+".tmp-reads"), part(t, "reads.part")[:r])
 		write(t, filepath.Join(dir, "."+unfinishedID+".tmp-run-info"), part(t, "runs.part")[:i])
-		if err := g.look(); !errors.Is(err, ErrUnfinished) {
+		if err := g.read(); !errors.Is(err, ErrUnfinished) {
 			t.Fatalf("after %d reads: %v, want ErrUnfinished", n, err)
 		}
 	}
@@ -124,13 +124,13 @@ func TestGrowingPOD5(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.look(); !errors.Is(err, ErrUnfinished) {
+	if err := g.read(); !errors.Is(err, ErrUnfinished) {
 		t.Errorf("while the writer puts the tables together: %v", err)
 	}
 	final := filepath.Join(dir, "x.pod5")
 	write(t, final, part(t, "finished.pod5"))
 	g.path = final
-	if err := g.look(); !errors.Is(err, io.EOF) {
+	if err := g.read(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 	if want := whole(t, final); !slices.Equal(g.got, want) {
@@ -143,15 +143,15 @@ func TestGrowingBLOW5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &growth{t: t, path: filepath.Join(t.TempDir(), "x.blow5")}
+	g := &growingFile{t: t, path: filepath.Join(t.TempDir(), "x.blow5")}
 	for n := 0; n < len(file); n += 113 {
 		write(t, g.path, file[:n])
-		if err := g.look(); !errors.Is(err, ErrUnfinished) && n > 0 {
+		if err := g.read(); !errors.Is(err, ErrUnfinished) && n > 0 {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 	}
 	write(t, g.path, file)
-	if err := g.look(); !errors.Is(err, io.EOF) {
+	if err := g.read(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 	if want := whole(t, g.path); len(want) != 3 || !slices.Equal(g.got, want) {
@@ -167,15 +167,15 @@ func TestGrowingFAST5(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &growth{t: t, path: filepath.Join(t.TempDir(), "x.fast5")}
+		g := &growingFile{t: t, path: filepath.Join(t.TempDir(), "x.fast5")}
 		for n := 1; n < len(file); n += 113 {
 			write(t, g.path, file[:n])
-			if err := g.look(); !errors.Is(err, ErrUnfinished) || len(g.got) > 0 {
+			if err := g.read(); !errors.Is(err, ErrUnfinished) || len(g.got) > 0 {
 				t.Fatalf("%s: %d bytes: %v, %d reads", name, n, err, len(g.got))
 			}
 		}
 		write(t, g.path, file)
-		if err := g.look(); !errors.Is(err, io.EOF) {
+		if err := g.read(); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: at the end: %v", name, err)
 		}
 		if want := whole(t, g.path); len(want) != 3 || !slices.Equal(g.got, want) || g.place.Batch != 3 {
@@ -187,7 +187,7 @@ func TestGrowingFAST5(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, g.path, more)
-		if err := g.look(); !errors.Is(err, io.EOF) || len(g.got) != 3+12 {
+		if err := g.read(); !errors.Is(err, io.EOF) || len(g.got) != 3+12 {
 			t.Errorf("%s: replaced: %v, %d reads", name, err, len(g.got))
 		}
 	}
@@ -220,7 +220,7 @@ func TestGrowingReplaced(t *testing.T) {
 		{"testdata/three_zlib_svb.blow5", "testdata/three_none_none.blow5"},
 		{"testdata/three_vbz.pod5", "testdata/unfinished/finished.pod5"},
 	} {
-		g := &growth{t: t, path: filepath.Join(t.TempDir(), "x")}
+		g := &growingFile{t: t, path: filepath.Join(t.TempDir(), "x")}
 		for _, name := range names {
 			b, err := os.ReadFile(name)
 			if err != nil {
@@ -228,7 +228,7 @@ func TestGrowingReplaced(t *testing.T) {
 			}
 			write(t, g.path, b)
 			g.got = nil
-			if err := g.look(); !errors.Is(err, io.EOF) {
+			if err := g.read(); !errors.Is(err, io.EOF) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if want := whole(t, g.path); !slices.Equal(g.got, want) {

@@ -96,7 +96,7 @@ func TestTextIsReadInEveryForm(t *testing.T) {
 }
 
 // A BGZF file that is cut anywhere, between two blocks as well as within one, from a disk or a pipe, is no whole file.
-func TestCutFilesAreTold(t *testing.T) {
+func TestCutFilesAreReported(t *testing.T) {
 	zip := bgzip(t, text())
 	starts := blocks(zip)
 	require.Greater(t, len(starts), 3)

@@ -20,7 +20,7 @@ import (
 // each other, and what is beside an allele, as often as not.
 type moody struct{}
 
-func (moody) Judge(dst, examples []float32) ([]float32, error) {
+func (moody) Score(dst, examples []float32) ([]float32, error) {
 	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
 		var bits uint64
 		for _, x := range examples[:variant.ExampleSize] {

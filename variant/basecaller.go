@@ -70,8 +70,8 @@ func NewBasecallers(network Network, name string) *Basecallers {
 	return b
 }
 
-// Tells reports whether the network states for which models' reads it was made.
-func (b *Basecallers) Tells() bool { return b != nil && len(b.suits) > 0 }
+// HasSuits reports whether the network states for which models' reads it was made.
+func (b *Basecallers) HasSuits() bool { return b != nil && len(b.suits) > 0 }
 
 // Add takes a name, and returns its number in segments. Empty is 0.
 func (b *Basecallers) Add(name string) uint32 {
@@ -125,9 +125,9 @@ func (b *Basecallers) of(number uint32) (basecaller, bool) {
 // Match is how a network and the model that has called a read go together.
 type Match int
 
-// The matches. Without a network that states its models, all are Unnamed or Untold.
+// The matches. Without a network that states its models, all are Unnamed or Undeclared.
 const (
-	Untold     Match = iota // the network doesn't state for which models' reads it was made
+	Undeclared Match = iota // the network doesn't state for which models' reads it was made
 	Unnamed                 // nobody has named the read's model
 	Matched                 // the network was made for it
 	Mismatched              // it was not
@@ -142,8 +142,8 @@ func (m Match) String() string {
 func (b *Basecallers) Match(number uint32) Match {
 	k, ok := b.of(number)
 	switch {
-	case !b.Tells():
-		return Untold
+	case !b.HasSuits():
+		return Undeclared
 	case !ok:
 		return Unnamed
 	case k.suit < 0:
@@ -155,8 +155,8 @@ func (b *Basecallers) Match(number uint32) Match {
 // matchName is Match of the model of a name, whether or not that was added.
 func (b *Basecallers) matchName(name string) Match {
 	switch {
-	case !b.Tells():
-		return Untold
+	case !b.HasSuits():
+		return Undeclared
 	case stream.ModelNumber(name) == 0:
 		return Unnamed
 	case !slices.ContainsFunc(b.suits, func(s Suit) bool { return s.Matches(name) }):
@@ -275,7 +275,7 @@ type fitting struct {
 func (r *Region) fit() fitting {
 	f := fitting{network: r.cfg.Network, errors: r.cfg.Errors}
 	b := r.cfg.Basecallers
-	if !b.Tells() {
+	if !b.HasSuits() {
 		return f
 	}
 	type stranger struct {

@@ -60,8 +60,8 @@ func mapsKeys(m map[string]int) func(func(string) bool) {
 	}
 }
 
-// TestCallsTellOfStrangersAndTheFrequentestSuitJudges.
-func TestCallsTellOfStrangersAndTheFrequentestSuitJudges(t *testing.T) {
+// TestCallsNameUnknownModelsAndTheMostFrequentSuitScores.
+func TestCallsNameUnknownModelsAndTheMostFrequentSuitScores(t *testing.T) {
 	s, _ := planted(t, 11)
 	plain := s.segments(t, 100, 2500, 0, 6000)
 	for _, tt := range []struct {
@@ -169,8 +169,8 @@ func TestRefusalNamesReadsModelAndWhatToDo(t *testing.T) {
 	}
 	assert.ErrorContains(t, names.Refuse(""), "--called-by")
 	// A network that doesn't say whose reads it is for refuses none.
-	untold := variant.NewBasecallers(new(variant.DoseNetwork), "x")
-	require.NoError(t, untold.Refuse("fast@v5"))
-	assert.False(t, untold.Tells())
-	assert.Equal(t, variant.Untold, untold.Match(stream.ModelNumber("fast@v5")))
+	undeclared := variant.NewBasecallers(new(variant.DoseNetwork), "x")
+	require.NoError(t, undeclared.Refuse("fast@v5"))
+	assert.False(t, undeclared.HasSuits())
+	assert.Equal(t, variant.Undeclared, undeclared.Match(stream.ModelNumber("fast@v5")))
 }

@@ -160,7 +160,7 @@ func (r *Region) uncertain() []int32 {
 // change.
 func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok bool) {
 	revision = uint64(r.Segments()) + 1
-	if revision == r.told {
+	if revision == r.reported {
 		return Survey{}, revision, false
 	}
 	var rows []Span
@@ -171,7 +171,7 @@ func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok 
 	}
 	r.publishing.rest()
 	r.version++
-	r.told = revision
+	r.reported = revision
 	return r.Survey(cfg, []Span{{r.start, r.end}}, Union(rows)), revision, true
 }
 

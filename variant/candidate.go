@@ -136,7 +136,7 @@ func (r *Region) gather(t int, model *errorModel, phased *haplotypes) []candidat
 	var likely []candidate
 	for _, c := range r.propose(m, model) {
 		c.ploidy = r.ploidy(c.pos)
-		if !(c.byLength(r.contig.Seq) && model.tellsLengths(baseCode[r.contig.Seq[c.start]])) && r.likely(m, model, &c) {
+		if !(c.byLength(r.contig.Seq) && model.reliableLengths(baseCode[r.contig.Seq[c.start]])) && r.likely(m, model, &c) {
 			likely = append(likely, c)
 		}
 	}

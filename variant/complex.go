@@ -435,7 +435,7 @@ func (r *Region) parts(m *matrix, model *errorModel, lo int, differences []diffe
 			c, ok = indel{pos: from, del: d.to - d.from, ins: d.seq}.candidate(r.contig.Seq, linkedIndel)
 		}
 		c.ploidy = r.ploidy(c.pos)
-		if ok && c.byLength(r.contig.Seq) && model.tellsLengths(baseCode[r.contig.Seq[c.start]]) {
+		if ok && c.byLength(r.contig.Seq) && model.reliableLengths(baseCode[r.contig.Seq[c.start]]) {
 			continue // an allele evaluated by lengths is so whatever is beside it
 		}
 		if !ok {

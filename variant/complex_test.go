@@ -58,19 +58,19 @@ func passed(calls []*streampb.Call) []*streampb.Call {
 // shipped network and without one.
 func TestTouchingChangesAreCalledWhole(t *testing.T) {
 	network := shippedNetwork(t)
-	for _, judge := range []struct {
+	for _, tt := range []struct {
 		name    string
 		network variant.Network
 		least   int // of 40 that are whole
 	}{{"network", network, 40}, {"analytic", nil, 38}} {
-		t.Run(judge.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			s := newSample(t, 11, 12_000)
 			lengths := [][2]int{{2, 2}, {3, 3}, {4, 4}, {5, 5}, {1, 3}, {3, 1}, {2, 7}, {8, 3}, {4, 12}, {14, 5}}
 			for i := range 40 {
 				l := lengths[i%len(lengths)]
 				s.edits = append(s.edits, touching(s.rnd, s.contig.Seq, 500+280*i, l[0], l[1]))
 			}
-			r := region(t, s.contig, 0, variant.Config{Sample: "s", Network: judge.network, MaxIndelNoise: 1})
+			r := region(t, s.contig, 0, variant.Config{Sample: "s", Network: tt.network, MaxIndelNoise: 1})
 			apply(t, r, s.segments(t, 120, 3000, 0, 12_000)...)
 			calls := passed(finalize(t, r))
 			whole := 0
@@ -88,7 +88,7 @@ func TestTouchingChangesAreCalledWhole(t *testing.T) {
 					assert.True(t, one, "%d %s is not one call", e.pos+1, e.seq)
 				}
 			}
-			assert.GreaterOrEqual(t, whole, judge.least)
+			assert.GreaterOrEqual(t, whole, tt.least)
 		})
 	}
 }

@@ -95,7 +95,7 @@ func (r *Region) Coverage() []*streampb.Coverage {
 // survey makes the next revisions of the watched stretches of tiles from the reads, where a
 // change is worth one. It is given what is called there. final asks for a revision even if
 // nothing has passed a power of two.
-func (r *Region) survey(tiles []judged, final bool) {
+func (r *Region) survey(tiles []evaluatedTile, final bool) {
 	var model *errorModel
 	m := &r.work.scratch
 	for i := range tiles {

@@ -35,10 +35,10 @@ type density struct {
 	bases int
 }
 
-// judgeByDensity does what judge does, at the end of a haploid sample or one with
+// evaluateByDensity does what evaluateTiles does, at the end of a haploid sample or one with
 // haploid places: how dense variants are around a tile is known once all tiles around
 // are evaluated.
-func (r *Region) judgeByDensity(tiles []int, model *errorModel, phased *haplotypes, final bool) ([]judged, error) {
+func (r *Region) evaluateByDensity(tiles []int, model *errorModel, phased *haplotypes, final bool) ([]evaluatedTile, error) {
 	var around []int
 	for t := range r.tilesAround(tiles, densityTiles) {
 		if r.tiles[t].reads > 0 {
@@ -57,7 +57,7 @@ func (r *Region) judgeByDensity(tiles []int, model *errorModel, phased *haplotyp
 		}
 		all, around = append(all, seen...), rest
 	}
-	out := make([]judged, 0, len(tiles))
+	out := make([]evaluatedTile, 0, len(tiles))
 	for i := range all {
 		o := &all[i]
 		if _, asked := slices.BinarySearch(tiles, o.tile); !asked {

@@ -157,9 +157,9 @@ func (c *chooser) column(from, to, limit int32) {
 		}
 		c.rounds[rank]++
 	}
-	round, room := int32(0), limit // the round in which not all fit
-	for room >= c.rounds[round] {
-		room -= c.rounds[round]
+	round, left := int32(0), limit // the round in which not all fit
+	for left >= c.rounds[round] {
+		left -= c.rounds[round]
 		round++
 	}
 	k := 0
@@ -172,8 +172,8 @@ func (c *chooser) column(from, to, limit int32) {
 		k++
 		switch {
 		case rank < round:
-		case rank == round && room > 0:
-			room--
+		case rank == round && left > 0:
+			left--
 		default:
 			continue
 		}

@@ -48,10 +48,10 @@ const (
 
 // Network scores alleles.
 type Network interface {
-	// Judge appends to dst Scores values for each example; examples has
+	// Score appends to dst Scores values for each example; examples has
 	// ExampleSize values for each. The scores of an example depend on that example
 	// alone, bit for bit.
-	Judge(dst, examples []float32) ([]float32, error)
+	Score(dst, examples []float32) ([]float32, error)
 	// Fingerprint differs between networks that score differently.
 	Fingerprint() string
 }

@@ -39,11 +39,11 @@ var HG002 = hg002
 // as long as Err is set.
 type DoseNetwork struct {
 	Err   error
-	Calls int // of Judge
+	Calls int // of Score
 }
 
-// Judge implements [Network].
-func (n *DoseNetwork) Judge(dst, examples []float32) ([]float32, error) {
+// Score implements [Network].
+func (n *DoseNetwork) Score(dst, examples []float32) ([]float32, error) {
 	n.Calls++
 	if n.Err != nil {
 		return nil, n.Err

@@ -360,22 +360,22 @@ const (
 	maxBatchExamples = 1024
 )
 
-// judged is the calls of a tile.
-type judged struct {
+// evaluatedTile is the calls of a tile.
+type evaluatedTile struct {
 	tile  int
 	calls []*streampb.Call // without revision and status, by position
 }
 
 // opined is a tile's candidates, before it is decided which of them are called.
 type opined struct {
-	judged
+	evaluatedTile
 	cs       []candidate
 	opinions []opinion // of a network; nil without one
 }
 
-// judge evaluates tiles, which ascend, and changes nothing but r.work. An error
+// evaluateTiles evaluates tiles, which ascend, and changes nothing but r.work. An error
 // is the network's.
-func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
+func (r *Region) evaluateTiles(tiles []int, final bool) ([]evaluatedTile, error) {
 	if r.callable != nil {
 		return nil, r.callable
 	}
@@ -391,9 +391,9 @@ func (r *Region) judge(tiles []int, final bool) ([]judged, error) {
 		phased = r.phaseReads(model, r.tilesAround(tiles, phasedTiles))
 	}
 	if ended && r.cfg.Network != nil && r.has(Haploid) {
-		return r.judgeByDensity(tiles, model, phased, final)
+		return r.evaluateByDensity(tiles, model, phased, final)
 	}
-	var out []judged
+	var out []evaluatedTile
 	for len(tiles) > 0 {
 		seen, rest, err := r.opine(tiles, model, phased, final)
 		if err != nil {
@@ -414,8 +414,8 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 	for len(tiles) > 0 && len(seen) < maxBatchTiles && len(r.work.examples) < maxBatchExamples*ExampleSize {
 		t := tiles[0]
 		tiles = tiles[1:]
-		cs := r.look(t, model, phased, final || r.final)
-		seen = append(seen, opined{judged: judged{tile: t}, cs: cs})
+		cs := r.examine(t, model, phased, final || r.final)
+		seen = append(seen, opined{evaluatedTile: evaluatedTile{tile: t}, cs: cs})
 	}
 	if r.cfg.Network == nil {
 		return seen, tiles, nil
@@ -441,7 +441,7 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 
 // decide calls what a tile holds. In haploid places the odds of SNPs and of indels
 // are higher by odds than the network assumes.
-func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
+func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) evaluatedTile {
 	var vs []*verdict
 	if r.cfg.Network == nil {
 		vs = analytic(o.cs)
@@ -458,7 +458,7 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) judged {
 		}
 	}
 	slices.SortStableFunc(o.calls, compareCalls)
-	return o.judged
+	return o.evaluatedTile
 }
 
 // informed is a network's opinion of c, corrected for what the network isn't given: in haploid
@@ -481,10 +481,10 @@ func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]fl
 	return o
 }
 
-// look gathers the candidates of a tile's core, and those that they exclude, and
+// examine gathers the candidates of a tile's core, and those that they exclude, and
 // appends their examples, if there is a network, to r.work.examples. The haplotype
 // on which they lie is set at the end only: before, phase sets would come and go.
-func (r *Region) look(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
+func (r *Region) examine(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
 	all := r.gather(t, model, phased)
 	var kept []candidate
 	for i := range all {
@@ -525,7 +525,7 @@ func (r *Region) ask() ([]float32, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	scores, err := r.fitted.network.Judge(r.work.scores[:0], r.work.examples)
+	scores, err := r.fitted.network.Score(r.work.scores[:0], r.work.examples)
 	if err != nil {
 		return nil, fmt.Errorf("judging %d alleles: %w", n, err)
 	}

@@ -282,7 +282,7 @@ func TestFewQuestions(t *testing.T) {
 // mute is a network that says too little, or nonsense.
 type mute struct{ scores []float32 }
 
-func (m mute) Judge(dst, _ []float32) ([]float32, error) { return append(dst, m.scores...), nil }
+func (m mute) Score(dst, _ []float32) ([]float32, error) { return append(dst, m.scores...), nil }
 func (m mute) Fingerprint() string                       { return "mute" }
 
 func TestNetworkTalksNonsense(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // silent is a network that must not be asked.
 type silent struct{}
 
-func (silent) Judge(dst, _ []float32) ([]float32, error) { return dst, errors.New("nobody asked") }
+func (silent) Score(dst, _ []float32) ([]float32, error) { return dst, errors.New("nobody asked") }
 func (silent) Fingerprint() string                       { return "silent" }
 
 // hg002 is the segments of the HG002 slice, and its reference.
@@ -101,7 +101,7 @@ func TestHG002Haplotypes(t *testing.T) {
 	whatshap := whatshapSites(t)
 	sets := make(map[int32]int)
 	var shared, differ int
-	var turned, last bool
+	var swapped, last bool
 	for _, s := range h.sites {
 		sets[s.set]++
 		w, ok := whatshap[s.pos]
@@ -110,12 +110,12 @@ func TestHG002Haplotypes(t *testing.T) {
 			continue
 		}
 		require.Equal(t, w.alt, string("ACGT"[s.alt]), "%d", s.pos+1)
-		turned = s.swapped != w.swapped
-		if shared > 0 && turned != last {
+		swapped = s.swapped != w.swapped
+		if shared > 0 && swapped != last {
 			differ++
 			t.Logf("switch before %d, quality %.0f", s.pos+1, s.quality)
 		}
-		last = turned
+		last = swapped
 		shared++
 	}
 	t.Logf("%d sites in %d sets, %d of WhatsHap's %d, %d switches between neighbours", len(h.sites), len(sets), shared, len(whatshap), differ)
@@ -134,13 +134,13 @@ func TestHG002Haplotypes(t *testing.T) {
 		}
 	}
 	var alike, other, unknown int
-	told := make(map[string]bool)
+	seen := make(map[string]bool)
 	for _, s := range segments {
 		n, ok := r.reads.find(r.reads.sorted, keyOf(s))
-		if !ok || told[s.GetReadId()] || of[s.GetReadId()] == 0 {
+		if !ok || seen[s.GetReadId()] || of[s.GetReadId()] == 0 {
 			continue
 		}
-		told[s.GetReadId()] = true
+		seen[s.GetReadId()] = true
 		_, reads := h.around(-1, -1, []uint32{r.reads.sorted[n]})
 		switch hap := reads[0].haplotype; {
 		case hap == 0:
@@ -161,7 +161,7 @@ func TestHG002Haplotypes(t *testing.T) {
 // haplotypes.
 func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
 	contig, segments := hg002(t)
-	told := func(segments []*streampb.Segment) ([]phasedSite, map[readKey][]mark) {
+	phase := func(segments []*streampb.Segment) ([]phasedSite, map[readKey][]mark) {
 		r := diploidRegion(t, contig, segments)
 		h := r.phaseReads(r.errorModel(), r.allTiles())
 		marks := make(map[readKey][]mark)
@@ -170,13 +170,13 @@ func TestHaplotypesAreAFunctionOfTheSet(t *testing.T) {
 		}
 		return h.sites, marks
 	}
-	sites, marks := told(segments)
+	sites, marks := phase(segments)
 	require.NotEmpty(t, sites)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 3 {
 		mixed := slices.Clone(segments)
 		rng.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-		s, m := told(mixed)
+		s, m := phase(mixed)
 		require.Equal(t, sites, s)
 		require.Equal(t, marks, m)
 	}
@@ -278,7 +278,7 @@ func TestCallsArePhased(t *testing.T) {
 // reads it was given, and holds nothing likely.
 type witness struct{ known []float32 }
 
-func (w *witness) Judge(dst, examples []float32) ([]float32, error) {
+func (w *witness) Score(dst, examples []float32) ([]float32, error) {
 	for ; len(examples) > 0; examples = examples[ExampleSize:] {
 		w.known = append(w.known, examples[ExamplePlanes*ExampleColumns+scalarHapKnown])
 		for range Scores {
@@ -290,9 +290,9 @@ func (w *witness) Judge(dst, examples []float32) ([]float32, error) {
 
 func (*witness) Fingerprint() string { return "witness" }
 
-// TestHaplotypesAreToldLive: the haplotypes that a network is given while the run goes
+// TestHaplotypesAreEncodedLive: the haplotypes that a network is given while the run goes
 // on are nearly those at the end, though only the tiles around are read.
-func TestHaplotypesAreToldLive(t *testing.T) {
+func TestHaplotypesAreEncodedLive(t *testing.T) {
 	contig, segments := hg002(t)
 	var w witness
 	r, err := NewRegion(contig, 0, Config{Ploidy: Diploid, Network: &w})
@@ -309,12 +309,12 @@ func TestHaplotypesAreToldLive(t *testing.T) {
 		return float64(sum) / float64(len(w.known))
 	}
 	// One tile, from what lies around it.
-	_, err = r.judge([]int{50}, false)
+	_, err = r.evaluateTiles([]int{50}, false)
 	require.NoError(t, err)
 	live, n := mean(), len(w.known)
 	w.known = nil
 	r.final = true // one tile, from the whole region
-	_, err = r.judge([]int{50}, false)
+	_, err = r.evaluateTiles([]int{50}, false)
 	require.NoError(t, err)
 	require.Len(t, w.known, n)
 	require.Greater(t, n, 10)

@@ -73,9 +73,9 @@ func (s *lambdaSum) add(called, truth []string) {
 func TestLambda(t *testing.T) {
 	const seeds, all = 20, 1000
 	reads := slices.Collect(lambdaReads(t))
-	for _, judge := range []string{"network", "analytic"} {
+	for _, caller := range []string{"network", "analytic"} {
 		var cfg variant.Config
-		if judge == "network" {
+		if caller == "network" {
 			cfg.Network = shippedNetwork(t)
 		}
 		for _, set := range []struct {
@@ -94,12 +94,12 @@ func TestLambda(t *testing.T) {
 					}
 				}
 				t.Logf("%s, %s, %gx: of %d samples %d with all SNPs, %d with all but %s; %d of %d found, %d wrong %v",
-					judge, set.reference, depth, sum.samples, sum.whole, sum.clear, lambdaTruth[3], sum.found, sum.samples*len(set.truth), len(sum.wrong), sum.wrong)
+					caller, set.reference, depth, sum.samples, sum.whole, sum.clear, lambdaTruth[3], sum.found, sum.samples*len(set.truth), len(sum.wrong), sum.wrong)
 				// What the shipped models reach with calls of the default basecaller.
-				if limit := map[float64]int{10: 2, 12: 2}[depth] + map[bool]int{true: 1}[judge == "analytic"]; len(sum.wrong) > limit {
-					t.Errorf("%s, %gx: %d calls are wrong, more than %d", judge, depth, len(sum.wrong), limit)
+				if limit := map[float64]int{10: 2, 12: 2}[depth] + map[bool]int{true: 1}[caller == "analytic"]; len(sum.wrong) > limit {
+					t.Errorf("%s, %gx: %d calls are wrong, more than %d", caller, depth, len(sum.wrong), limit)
 				}
-				if judge == "network" && set.truth != nil && depth >= 12 && 20*sum.clear < 17*sum.samples {
+				if caller == "network" && set.truth != nil && depth >= 12 && 20*sum.clear < 17*sum.samples {
 					t.Errorf("%gx: only %d of %d samples have all SNPs but %s", depth, sum.clear, sum.samples, lambdaTruth[3])
 				}
 			}

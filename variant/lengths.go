@@ -191,12 +191,12 @@ const (
 )
 
 // Prior probabilities of a homopolymer: that a diploid sample hasn't the reference's
-// length twice grows from longRunRate at minLongRun by longRunGrowth with each base, up
+// length twice grows from longRunRate at minLongRun by longRunFactor with each base, up
 // to longRunMost; that it then has one other length twice; that it has two
 // others; and of the lengths with each further base.
 const (
 	longRunRate   = 0.006
-	longRunGrowth = 1.45
+	longRunFactor = 1.45
 	longRunMost   = 0.15
 	sameOnBoth    = 0.4
 	twoOthers     = 0.05
@@ -275,8 +275,8 @@ func (w *row) lengthChange(b byte, from, to int) (change int, whole bool) {
 	return change, true
 }
 
-// judgeLengths weighs all pairs of lengths that reads show of a homopolymer.
-func (r *Region) judgeLengths(model *errorModel, run longRun) *lengthVerdict {
+// evaluateLengths weighs all pairs of lengths that reads show of a homopolymer.
+func (r *Region) evaluateLengths(model *errorModel, run longRun) *lengthVerdict {
 	length, base := run.end-run.start, baseCode[r.contig.Seq[run.start]]
 	v := &lengthVerdict{run: run}
 	var all [lengthChanges]uint32
@@ -304,7 +304,7 @@ func (r *Region) judgeLengths(model *errorModel, run longRun) *lengthVerdict {
 			shares[i][strand] = own.moved(change)
 		}
 	}
-	prior := math.Log(min(longRunMost, longRunRate*math.Pow(longRunGrowth, float64(length-minLongRun))))
+	prior := math.Log(min(longRunMost, longRunRate*math.Pow(longRunFactor, float64(length-minLongRun))))
 	for i, a := range v.changes {
 		v.pairs = append(v.pairs, make([]float64, len(v.changes)))
 		for j, b := range v.changes {
@@ -463,14 +463,14 @@ func (r *Region) proposeLengths(m *matrix, model *errorModel, phased *haplotypes
 		n := runFrom(ref, pos)
 		start, end := pos, pos+n
 		pos = end
-		if n < minLongRun || baseCode[ref[start]] > 3 || start == 0 || r.ploidy(start-1) != Diploid || !model.tellsLengths(baseCode[ref[start]]) {
+		if n < minLongRun || baseCode[ref[start]] > 3 || start == 0 || r.ploidy(start-1) != Diploid || !model.reliableLengths(baseCode[ref[start]]) {
 			continue
 		}
 		run, ok := r.lengthsOf(m, phased, start, end)
 		if !ok {
 			continue
 		}
-		v := r.judgeLengths(model, run)
+		v := r.evaluateLengths(model, run)
 		for _, change := range v.changes {
 			if change == 0 {
 				continue
@@ -489,8 +489,8 @@ func (r *Region) proposeLengths(m *matrix, model *errorModel, phased *haplotypes
 	return out
 }
 
-// tellsLengths reports whether reads are right often enough about homopolymers of base b.
-func (m *errorModel) tellsLengths(b byte) bool {
+// reliableLengths reports whether reads are right often enough about homopolymers of base b.
+func (m *errorModel) reliableLengths(b byte) bool {
 	of := m.lengths[countedRow(minLongRun)]
 	return min(of[strandBase(b, false)][maxLengthChange], of[strandBase(b, true)][maxLengthChange]) >= minRightShare
 }

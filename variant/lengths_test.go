@@ -330,7 +330,7 @@ func TestLengthOpinions(t *testing.T) {
 				}
 			}
 		}
-		v, w := r.judgeLengths(model, run), r.judgeLengths(model, exchanged)
+		v, w := r.evaluateLengths(model, run), r.evaluateLengths(model, exchanged)
 		require.Contains(t, v.changes, 0)
 		for _, change := range v.changes {
 			o, x := v.opinion(change), w.opinion(change)
@@ -374,8 +374,8 @@ func TestByLength(t *testing.T) {
 	}
 }
 
-// TestLengthsAreJudgedWhereReadsAreRightAboutThem: on both strands.
-func TestLengthsAreJudgedWhereReadsAreRightAboutThem(t *testing.T) {
+// TestLengthsAreEvaluatedWhereReadsAreAccurate: on both strands.
+func TestLengthsAreEvaluatedWhereReadsAreAccurate(t *testing.T) {
 	counts := func(wrongA, wrongT uint32) *errorModel {
 		c := new(errorCounts)
 		for base, wrong := range map[byte]uint32{0: wrongA, 3: wrongT} {
@@ -394,8 +394,8 @@ func TestLengthsAreJudgedWhereReadsAreRightAboutThem(t *testing.T) {
 		{5000, 1500, false},
 	} {
 		m := counts(tt.wrongA, tt.wrongT)
-		assert.Equal(t, tt.want, m.tellsLengths(0), "A: %v", tt)
-		assert.Equal(t, tt.want, m.tellsLengths(3), "T: %v", tt)
-		assert.True(t, m.tellsLengths(1), "C, of which nothing was seen: as expected of any reads")
+		assert.Equal(t, tt.want, m.reliableLengths(0), "A: %v", tt)
+		assert.Equal(t, tt.want, m.reliableLengths(3), "T: %v", tt)
+		assert.True(t, m.reliableLengths(1), "C, of which nothing was seen: as expected of any reads")
 	}
 }

@@ -187,12 +187,12 @@ func TestEvaluateIsDeterministic(t *testing.T) {
 
 // script is a network that holds an allele likely, or not, by turns.
 type script struct {
-	qual []float64 // by evaluation
-	look int
+	qual       []float64 // by evaluation
+	evaluation int
 }
 
-func (s *script) Judge(dst, examples []float32) ([]float32, error) {
-	absent := -s.qual[s.look] / 10 * math.Ln10
+func (s *script) Score(dst, examples []float32) ([]float32, error) {
+	absent := -s.qual[s.evaluation] / 10 * math.Ln10
 	for range len(examples) / variant.ExampleSize {
 		for _, l := range []float64{absent, -200, math.Log1p(-math.Exp(absent)), absent, -200, math.Log1p(-math.Exp(absent))} {
 			dst = append(dst, float32(l))
@@ -226,8 +226,8 @@ func TestStable(t *testing.T) {
 			s := newSample(t, 15, 1000)
 			s.mismatch, s.gap = 0, 0
 			s.edits = []edit{{500, 1, string(other(s.contig.Seq[500]))}}
-			judge := &script{qual: tc.qual}
-			r := region(t, s.contig, 0, variant.Config{Network: judge, StableReads: 5})
+			scorer := &script{qual: tc.qual}
+			r := region(t, s.contig, 0, variant.Config{Network: scorer, StableReads: 5})
 			segments := s.segments(t, 200, 900, 0, 1000)
 			covering := segments[:0]
 			for _, seg := range segments {
@@ -238,7 +238,7 @@ func TestStable(t *testing.T) {
 			w := &watcher{t: t}
 			depth := 0
 			for i, want := range tc.want {
-				judge.look = i
+				scorer.evaluation = i
 				next := []int{9, 12, 15, 18, 22, 27, 33}[i]
 				apply(t, r, covering[depth:next]...)
 				depth = next

@@ -147,8 +147,8 @@ func (s *motifSearch) begin() {
 	}
 }
 
-// look counts the places that were counted, from position lo of a contig on, and enters the piles.
-func (s *motifSearch) look(ref []byte, lo int) {
+// countPlaces counts the places that were counted, from position lo of a contig on, and enters the piles.
+func (s *motifSearch) countPlaces(ref []byte, lo int) {
 	const mask = 1<<(2*mostMotif) - 1
 	word, clean := uint32(0), 0 // of the bases from pos on, and how many of them aren't ambiguous
 	next := lo
@@ -519,7 +519,7 @@ func (r *Region) findMotifs() motifState {
 	for t := 0; t < len(r.tiles); t += motifTiles {
 		lo, hi := r.tileStart(t), r.tileEnd(min(t+motifTiles, len(r.tiles))-1)
 		if s.count(r, lo, hi) {
-			s.look(r.contig.Seq, lo)
+			s.countPlaces(r.contig.Seq, lo)
 		}
 	}
 	return motifState{list: s.motifs(), at: r.reads.kept + r.reads.partial}
@@ -576,7 +576,7 @@ func (s *motifSearch) count(r *Region, lo, hi int) bool {
 
 // guard marks the calls that are artefacts of motifs. The motifs are searched for anew if that
 // is asked for, or the reads have doubled since, and a call needs it.
-func (r *Region) guard(tiles []judged, anew bool) {
+func (r *Region) guard(tiles []evaluatedTile, anew bool) {
 	if anew {
 		r.motifs = motifState{}
 	}

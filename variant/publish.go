@@ -66,8 +66,8 @@ type alleleKey struct {
 
 func keyOfCall(c *streampb.Call) alleleKey { return alleleKey{c.GetPos(), c.GetRef(), c.GetAlt()} }
 
-// look brings what was published about a tile into p.page.
-func (p *publisher) look(tile int) {
+// loadPage brings what was published about a tile into p.page.
+func (p *publisher) loadPage(tile int) {
 	if tile == p.current {
 		return
 	}
@@ -134,7 +134,7 @@ func (p *publisher) unpack(in *packed.Reader, list []*published) []*published {
 
 // find is what was said about the allele of c, or nil.
 func (p *publisher) find(tile int, c *streampb.Call) *published {
-	p.look(tile)
+	p.loadPage(tile)
 	for _, a := range p.page {
 		if keyOfCall(a.call) == keyOfCall(c) {
 			return a
@@ -145,7 +145,7 @@ func (p *publisher) find(tile int, c *streampb.Call) *published {
 
 // alive lists the published alleles of a tile, by position.
 func (p *publisher) alive(tile int) []*published {
-	p.look(tile)
+	p.loadPage(tile)
 	var out []*published
 	for _, a := range p.page {
 		if a.alive {
@@ -202,7 +202,7 @@ func (r *Region) Evaluate() ([]*streampb.Call, error) {
 		return nil, nil
 	}
 	slices.Sort(due)
-	tiles, err := r.judge(due, false)
+	tiles, err := r.evaluateTiles(due, false)
 	if err != nil {
 		return nil, err
 	}
@@ -212,15 +212,15 @@ func (r *Region) Evaluate() ([]*streampb.Call, error) {
 	r.touched = append(r.touched[:0], rest...)
 	var out []*streampb.Call
 	for _, j := range tiles {
-		r.tiles[j.tile].looked()
+		r.tiles[j.tile].markEvaluated()
 		out = append(out, r.live(j.tile, j.calls)...)
 	}
 	r.survey(tiles, false)
 	return out, nil
 }
 
-// looked notes that the tile has been evaluated.
-func (t *tile) looked() {
+// markEvaluated notes that the tile has been evaluated.
+func (t *tile) markEvaluated() {
 	t.evaluated = t.reads + t.partial
 	t.dirty = false
 }
@@ -426,7 +426,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 			covered = append(covered, t)
 		}
 	}
-	tiles, err := r.judge(covered, true)
+	tiles, err := r.evaluateTiles(covered, true)
 	if err != nil {
 		return nil, err
 	}
@@ -439,7 +439,7 @@ func (r *Region) Finalize() ([]*streampb.Call, error) {
 	var out []*streampb.Call
 	for _, j := range tiles {
 		t, calls := j.tile, j.calls
-		r.tiles[t].looked()
+		r.tiles[t].markEvaluated()
 		for _, a := range p.alive(t) {
 			if !slices.ContainsFunc(calls, func(c *streampb.Call) bool { return keyOfCall(c) == keyOfCall(a.call) }) {
 				reason, _ := r.replaced(a.call, calls)

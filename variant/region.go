@@ -25,15 +25,15 @@ type Region struct {
 	cfg        Config
 	callable   error // nil if cfg can call, not only show examples
 
-	reads   reads
-	errors  errorCounts
-	models  modelCounts
-	fitted  fitting // of the evaluation under way
-	tiles   []tile
-	touched []int // tiles with new reads since the last Evaluate, in no order
-	final   bool
-	told    uint64 // revision of what Reference has returned; 0: nothing
-	version uint64 // counts the changes of what AppendState writes
+	reads    reads
+	errors   errorCounts
+	models   modelCounts
+	fitted   fitting // of the evaluation under way
+	tiles    []tile
+	touched  []int // tiles with new reads since the last Evaluate, in no order
+	final    bool
+	reported uint64 // revision of what Reference has returned; 0: nothing
+	version  uint64 // counts the changes of what AppendState writes
 
 	motifs     motifState
 	publishing publisher

@@ -59,7 +59,7 @@ func (x *Restorer) State(b []byte) error {
 	in := packed.NewReader(b)
 	checkVersion(in, stateVersion)
 	r.final = in.Bool()
-	r.told = in.Uint(maxReads + 1)
+	r.reported = in.Uint(maxReads + 1)
 	batches := in.Len(math.MaxInt32)
 	r.reads.survived = in.Len(maxReads)
 	for range in.Count(1) {

@@ -73,8 +73,8 @@ func TestDepthAndPileupShowTheReads(t *testing.T) {
 	}
 }
 
-// TestSupportTellsWhatIsLeftOut: where there are more reads than are used, the region reports how many aren't, also once it has let go of them.
-func TestSupportTellsWhatIsLeftOut(t *testing.T) {
+// TestSupportReportsWhatIsLeftOut: where there are more reads than are used, the region reports how many aren't, also once it has let go of them.
+func TestSupportReportsWhatIsLeftOut(t *testing.T) {
 	s, _ := planted(t, 3)
 	segments := s.segments(t, 40, 2500, 0, 6000)
 	pos := 1000 // of the substitution

@@ -19,7 +19,7 @@ import (
 // denying is a network that believes in nothing.
 type denying struct{}
 
-func (denying) Judge(dst, examples []float32) ([]float32, error) {
+func (denying) Score(dst, examples []float32) ([]float32, error) {
 	for range len(examples) / variant.ExampleSize {
 		dst = append(dst, -1e-4, -20, -10, -1e-4, -20, -10)
 		for range variant.Scores - variant.ScoreLength {
@@ -169,9 +169,9 @@ func diluted(t testing.TB, s *sample, n, length int) []*streampb.Segment {
 	return segments
 }
 
-// TestUncalledAllelesAreTold: an allele that most reads show and nobody has called is reported, and no longer
+// TestUncalledAllelesAreReported: an allele that most reads show and nobody has called is reported, and no longer
 // once a call stands that explains it.
-func TestUncalledAllelesAreTold(t *testing.T) {
+func TestUncalledAllelesAreReported(t *testing.T) {
 	s, _, _ := events(t, 60)
 	targets := variant.Targets{Spans: []variant.Span{{Start: 900, End: 6900}}}
 	shown, calls := shownBy(t, s, variant.Config{Network: denying{}}, targets, diluted(t, s, 120, 3000))
@@ -228,7 +228,7 @@ func TestHalfOfAnEventDoesNotExplainTheOther(t *testing.T) {
 // partial is a network that believes in what is no substitution.
 type partial struct{}
 
-func (*partial) Judge(dst, examples []float32) ([]float32, error) {
+func (*partial) Score(dst, examples []float32) ([]float32, error) {
 	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
 		yes := variant.IsIndelExample(examples[:variant.ExampleSize])
 		for range 2 {

@@ -35,7 +35,7 @@ func (r *Region) ReadsVersion(batch int) uint64 { return r.reads.batches[batch].
 func (r *Region) AppendState(b []byte) ([]byte, error) {
 	r.publishing.pack()
 	b = packed.AppendBool(append(b, stateVersion), r.final)
-	b = packed.AppendUint(b, r.told)
+	b = packed.AppendUint(b, r.reported)
 	b = packed.AppendLen(b, len(r.reads.batches))
 	b = packed.AppendLen(b, r.reads.survived)
 	b = packed.AppendLen(b, len(r.reads.runs))

@@ -92,7 +92,7 @@ func (t *Tracker) site(s *subject, st *subjectState, codon *codonOf, final bool)
 	known := true
 	var detected []*seen
 	for _, a := range st.alleles {
-		t.look(s, a, final)
+		t.evaluate(s, a, final)
 		switch {
 		case a.gone():
 		case a.reads.state == Detected:
@@ -207,7 +207,7 @@ func (t *Tracker) answerModels(alerts []Alert) []Alert {
 			t.err = errNoNetwork
 			return alerts
 		}
-		j, err := use.model.Judge(use.network, &u.genotype)
+		j, err := use.model.Score(use.network, &u.genotype)
 		if err != nil {
 			t.err = err
 			return alerts
@@ -221,7 +221,7 @@ func (t *Tracker) answerModels(alerts []Alert) []Alert {
 
 // answerModel appends what a model says of one output, if it is news: another class, a probability that has moved by a tenth or
 // other decisive codons, or, once the runs have ended, other content.
-func (t *Tracker) answerModel(alerts []Alert, s *subject, j *biomarker.Judgement, final bool) []Alert {
+func (t *Tracker) answerModel(alerts []Alert, s *subject, j *biomarker.Prediction, final bool) []Alert {
 	st := &t.states[s.number]
 	a := j.Answer(s.output)
 	state := stateOf(a.Class, final)

@@ -135,8 +135,8 @@ type covered struct {
 }
 
 // sumUp evaluates one chunk.
-func (d *depths) sumUp(chunk span, needed int, room []int) covered {
-	depth := room[:chunk.end-chunk.start]
+func (d *depths) sumUp(chunk span, needed int, buffer []int) covered {
+	depth := buffer[:chunk.end-chunk.start]
 	d.fill(depth, chunk.start)
 	c := covered{worst: depth[0], worstAt: chunk.start, least: math.MaxInt}
 	for i, n := range depth {

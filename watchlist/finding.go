@@ -8,7 +8,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// finding is the evaluation of an allele or a subject. judge evaluates the reads that show a called allele, and listen
+// finding is the evaluation of an allele or a subject. evaluate evaluates the reads that show a called allele, and listen
 // those that show an uncalled one; where they leave the state open, settle evaluates the depth.
 type finding struct {
 	state   State   // "": the reads speak against it, or there are none; the depth decides
@@ -33,7 +33,7 @@ func (s *seen) counts() (alt, depth int) {
 	return alt, max(alt, int(s.call.Depth))
 }
 
-// judge evaluates the reads at an allele.
+// evaluate evaluates the reads at an allele.
 //
 // Problem: while reads come in, an allele near a threshold would be confirmed and taken back again and again.
 //
@@ -42,7 +42,7 @@ func (s *seen) counts() (alt, depth int) {
 //
 // Consequences: while a run goes on, a state depends on the one before. When the runs have ended it must not, so
 // then what confirms an allele is all that counts.
-func (s *test) judge(a *seen, final bool) finding {
+func (s *test) evaluate(a *seen, final bool) finding {
 	if a.gone() {
 		return finding{ratio: math.Inf(-1)}
 	}
@@ -185,7 +185,7 @@ func (t *Tracker) atAllele(s *subject, a *seen) coverage {
 	}
 	chunks := make([]covered, len(places))
 	for i, p := range places {
-		chunks[i] = d.sumUp(p, s.test.needed, t.room[:])
+		chunks[i] = d.sumUp(p, s.test.needed, t.buffer[:])
 	}
 	return sumChunks(places, chunks, s.test.needed)
 }

@@ -98,8 +98,8 @@ func (w *Watch) openMatches(dst []hit, v *event.Variant) []hit {
 	if err != nil {
 		return dst // not an allele of this reference, so in no place of it
 	}
-	var room [16]int32
-	for _, id := range at.overlapping(room[:0], start, end) {
+	var buffer [16]int32
+	for _, id := range at.overlapping(buffer[:0], start, end) {
 		s := w.subjects[id]
 		if c, ok := s.filter.match(v.Annotation.Consequences); ok && s.filter.scored(v) {
 			dst = append(dst, hit{s, c})

@@ -211,9 +211,9 @@ func TestWrongNegativesWhileTheRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestNegativesLookAtReads is the same with a caller that never says anything at all: reads alone keep rules from being
+// TestNegativesExamineReads is the same with a caller that never says anything at all: reads alone keep rules from being
 // NEGATIVE, and much more seldom than NEGATIVE states for a caller that is to be relied on.
-func TestNegativesLookAtReads(t *testing.T) {
+func TestNegativesExamineReads(t *testing.T) {
 	runs := cases(t, 5000)
 	b := written(t, "- id: r\n  match: {vcf: \"J02459.1:37589:C:T\"}\n")
 	rng := rand.New(rand.NewPCG(15, 16))

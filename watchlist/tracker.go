@@ -18,7 +18,7 @@ type Tracker struct {
 	states []subjectState
 	depths map[string]*depths
 	runs   map[string]bool // known runs; true: ended
-	room   [chunkBases]int
+	buffer [chunkBases]int
 	uses   []useState // by Watch.uses
 	err    error
 
@@ -47,10 +47,10 @@ type seen struct {
 
 	// The result of the last evaluation, for as long as neither the allele nor the depth nor whether the runs go on
 	// changes.
-	looked, lookedFinal bool
-	lookedDepth         uint64
-	reads               finding // by the reads alone
-	settled             finding // and by the depth
+	evaluated, evaluatedFinal bool
+	evaluatedDepth            uint64
+	reads                     finding // by the reads alone
+	settled                   finding // and by the depth
 }
 
 // gone reports whether the allele is no longer called.
@@ -79,9 +79,9 @@ func (t *Tracker) Err() error { return t.err }
 func (t *Tracker) Variant(v *event.Variant) []Alert {
 	t.version++
 	t.know(v.Run)
-	var room [4]hit
+	var buffer [4]hit
 	var alerts []Alert
-	for _, h := range t.watch.matches(room[:0], v) {
+	for _, h := range t.watch.matches(buffer[:0], v) {
 		if t.states[h.subject.number].take(v, h.consequence) {
 			alerts = t.decide(alerts, h.subject)
 		}
@@ -116,7 +116,7 @@ func (st *subjectState) take(v *event.Variant, c *annotate.Consequence) bool {
 	if c == nil && len(v.Annotation.Consequences) > 0 {
 		c = &v.Annotation.Consequences[0]
 	}
-	s.looked = false
+	s.evaluated = false
 	s.allele, s.run, s.status, s.revision, s.call, s.consequence = v.Allele, v.Run, v.Status, v.Revision, v.Call, c
 	return true
 }
@@ -140,8 +140,8 @@ func (t *Tracker) Coverage(c Coverage) []Alert {
 	if !t.depthsOf(c.Contig).set(&c) {
 		return nil
 	}
-	var room [64]int32
-	ids := t.sumUp(room[:0], c.Contig, &window{start: c.Start, end: c.End, shown: c.Shown})
+	var buffer [64]int32
+	ids := t.sumUp(buffer[:0], c.Contig, &window{start: c.Start, end: c.End, shown: c.Shown})
 	var alerts []Alert
 	for i, id := range ids {
 		at := t.watch.chunks[id]
@@ -182,7 +182,7 @@ func (t *Tracker) sumUp(dst []int32, contig string, w *window) []int32 {
 		}
 		chunk := &st.chunks[at.chunk]
 		st.below -= chunk.below
-		*chunk = d.sumUp(s.area.chunks[at.chunk], s.test.needed, t.room[:])
+		*chunk = d.sumUp(s.area.chunks[at.chunk], s.test.needed, t.buffer[:])
 		st.below += chunk.below
 	}
 	return ids
@@ -230,17 +230,17 @@ func (t *Tracker) lastRun() string {
 	return slices.Max(append(slices.Collect(maps.Keys(t.runs)), ""))
 }
 
-// look evaluates an allele by itself, unless the result is known.
-func (t *Tracker) look(s *subject, a *seen, final bool) {
+// evaluate evaluates an allele by itself, unless the result is known.
+func (t *Tracker) evaluate(s *subject, a *seen, final bool) {
 	depth := uint64(0)
 	if s.scope != ScopeAllele {
 		depth = t.depthChanged(a)
 	}
-	if a.looked && a.lookedFinal == final && a.lookedDepth == depth {
+	if a.evaluated && a.evaluatedFinal == final && a.evaluatedDepth == depth {
 		return
 	}
-	a.reads = s.test.judge(a, final)
-	a.looked, a.lookedFinal, a.lookedDepth, a.settled = true, final, depth, a.reads
+	a.reads = s.test.evaluate(a, final)
+	a.evaluated, a.evaluatedFinal, a.evaluatedDepth, a.settled = true, final, depth, a.reads
 	a.settled.byReads.ratio = math.Inf(-1)
 	if a.settled.state == "" && s.scope != ScopeAllele {
 		a.settled.covered = t.atAllele(s, a)
@@ -297,7 +297,7 @@ func (t *Tracker) find(s *subject, final bool) (f finding, best int) {
 	st := &t.states[s.number]
 	best, f = -1, finding{ratio: math.Inf(-1)}
 	for i, a := range st.alleles {
-		t.look(s, a, final)
+		t.evaluate(s, a, final)
 		gone := final && a.gone()
 		if !gone && (best < 0 || a.reads.outweighs(&f)) {
 			best, f = i, a.reads

@@ -41,17 +41,17 @@ func (d *Definitions) combine(genotypes []Genotype, c *Call) {
 		return
 	}
 	pairs, all := make(map[Pair][2]named), true
-	turned := make([]bool, len(d.Positions))
+	swapped := make([]bool, len(d.Positions))
 	for order := range 1 << max(len(groups)-1, 0) {
 		for k, group := range groups {
 			for _, i := range group {
-				turned[i] = k > 0 && order>>(k-1)&1 == 1
+				swapped[i] = k > 0 && order>>(k-1)&1 == 1
 			}
 		}
 		bases := func(copied int) map[int]string {
 			of := make(map[int]string, len(known))
 			for _, i := range known {
-				of[i] = genotypes[i].Bases[(copied+btoi(turned[i]))%2]
+				of[i] = genotypes[i].Bases[(copied+btoi(swapped[i]))%2]
 			}
 			return of
 		}

@@ -266,18 +266,18 @@ func (d *Definitions) groups(known []int, genotypes []Genotype) [][]int {
 // pairs are those with the most defining positions, over all orders that the phase leaves open, and the others.
 func (d *Definitions) pairs(known []int, genotypes []Genotype, groups [][]int, candidates []candidate) (best, also []Pair) {
 	scores := map[[2]int]int{}
-	turned := make([]bool, len(d.Positions))
+	swapped := make([]bool, len(d.Positions))
 	for order := range 1 << max(len(groups)-1, 0) {
 		for k, group := range groups {
 			for _, i := range group {
-				turned[i] = k > 0 && order>>(k-1)&1 == 1
+				swapped[i] = k > 0 && order>>(k-1)&1 == 1
 			}
 		}
-		one := d.matching(known, genotypes, turned, 0, candidates)
+		one := d.matching(known, genotypes, swapped, 0, candidates)
 		if len(one) == 0 {
 			continue
 		}
-		for _, b := range d.matching(known, genotypes, turned, 1, candidates) {
+		for _, b := range d.matching(known, genotypes, swapped, 1, candidates) {
 			for _, a := range one {
 				scores[[2]int{min(a.number, b.number), max(a.number, b.number)}] = a.score + b.score
 			}
@@ -300,14 +300,14 @@ func (d *Definitions) pairs(known []int, genotypes []Genotype, groups [][]int, c
 }
 
 // matching are the candidates that one copy fits.
-func (d *Definitions) matching(known []int, genotypes []Genotype, turned []bool, copied int, candidates []candidate) []candidate {
+func (d *Definitions) matching(known []int, genotypes []Genotype, swapped []bool, copied int, candidates []candidate) []candidate {
 	var fit []candidate
 next:
 	for _, c := range candidates {
 		a := &d.alleles[c.number]
 		for _, i := range known {
 			bases := genotypes[i].Bases
-			has := bases[(copied+btoi(turned[i]))%2]
+			has := bases[(copied+btoi(swapped[i]))%2]
 			if has == "" {
 				continue // it may have these or others
 			}

@@ -38,26 +38,26 @@ func (s *Sample) Add(r *vcf.Record, column int) error {
 	if r.Chrom != s.definitions.Contig || column >= len(r.Samples) {
 		return nil
 	}
-	var told *statement
+	var stated *statement
 	reach := endOf(r)
 	for i, p := range s.definitions.Positions {
 		if err := s.definitions.sameReference(r, p); err != nil {
 			return err
 		}
-		if p.Pos < r.Pos || told != nil && p.Pos > told.end || told == nil && p.Pos > reach {
+		if p.Pos < r.Pos || stated != nil && p.Pos > stated.end || stated == nil && p.Pos > reach {
 			continue
 		}
-		if told == nil {
+		if stated == nil {
 			t, err := s.read(r, column)
 			if err != nil {
 				return fmt.Errorf("%s:%d: %w", r.Chrom, r.Pos, err)
 			}
-			if told = &t; p.Pos > t.end {
+			if stated = &t; p.Pos > t.end {
 				continue
 			}
 		}
-		switch g := told.at(r, p); {
-		case told.weak:
+		switch g := stated.at(r, p); {
+		case stated.weak:
 			s.doubted[i] = true
 		case g.Bases != nil && !slices.ContainsFunc(s.said[i], g.same):
 			s.said[i] = append(s.said[i], g)

@@ -108,22 +108,22 @@ func TestPythonConsumer(t *testing.T) {
 			headers := []kgo.RecordHeader{{Key: "ce_type", Value: []byte(event.TypeRunEnd)}}
 			require.NoError(t, direct.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: o.Partition, Key: o.Key, Value: o.Value, Headers: headers}).FirstErr())
 		}
-		require.Equal(t, "run run of s1 has ended: normal", <-f.told)
+		require.Equal(t, "run run of s1 has ended: normal", <-f.messages)
 		f.stop()
 
 		// Who takes a partition over has nothing of it in a state of its own, and misses no retraction for that.
 		f = follow(t, interpreter, addr, topic, "--follow", filepath.Join(t.TempDir(), "other.sqlite"), "--group", group)
 		require.Contains(t, f.next(6), "s1\tc\t4\tA\tG\tRETRACTED\tstop_lost\ttaken back: gone")
-		require.Equal(t, "run run of s1 has ended: normal", <-f.told)
+		require.Equal(t, "run run of s1 has ended: normal", <-f.messages)
 		f.stop()
 	})
 }
 
 // follower is a consumer.py that follows a topic.
 type follower struct {
-	t           *testing.T
-	cmd         *exec.Cmd
-	lines, told <-chan string
+	t               *testing.T
+	cmd             *exec.Cmd
+	lines, messages <-chan string
 }
 
 func follow(t *testing.T, interpreter, addr, topic string, args ...string) *follower {
@@ -142,7 +142,7 @@ func follow(t *testing.T, interpreter, addr, topic string, args ...string) *foll
 		}()
 		return out
 	}
-	f := &follower{t: t, cmd: cmd, lines: lines(pipe(cmd.StdoutPipe())), told: lines(pipe(cmd.StderrPipe()))}
+	f := &follower{t: t, cmd: cmd, lines: lines(pipe(cmd.StdoutPipe())), messages: lines(pipe(cmd.StderrPipe()))}
 	require.NoError(t, cmd.Start())
 	return f
 }
@@ -157,7 +157,7 @@ func (f *follower) next(n int) []string {
 	for range n {
 		line, ok := <-f.lines
 		if !ok {
-			f.t.Fatalf("the consumer ended after %q: %s", out, strings.Join(slices.Collect(seq(f.told)), "; "))
+			f.t.Fatalf("the consumer ended after %q: %s", out, strings.Join(slices.Collect(seq(f.messages)), "; "))
 		}
 		out = append(out, line)
 	}

@@ -12,16 +12,16 @@ type aftermath struct {
 	startLost bool  // with the frame: what would be translated is not
 }
 
-// judge sets the terms; terms has those of the variants' places. It reports whether the changed protein has a stop.
-func (a *aftermath) judge() bool {
+// evaluate sets the terms; terms has those of the variants' places. It reports whether the changed protein has a stop.
+func (a *aftermath) evaluate() bool {
 	whole := a.alt.aminos
 	wholeMarks := a.alt.marks
 	a.ref.cut()
 	stopped := a.alt.cut()
-	a.judgeStop()
-	a.judgeStart()
+	a.evaluateStop()
+	a.evaluateStart()
 	if a.shift != 0 {
-		a.judgeLength()
+		a.evaluateLength()
 	} else {
 		a.compare(whole, wholeMarks)
 	}
@@ -36,7 +36,7 @@ func (a *aftermath) judge() bool {
 	return stopped
 }
 
-func (a *aftermath) judgeStop() {
+func (a *aftermath) evaluateStop() {
 	if a.terms&StopLost == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (a *aftermath) judgeStop() {
 	}
 }
 
-func (a *aftermath) judgeStart() {
+func (a *aftermath) evaluateStart() {
 	switch {
 	case a.terms&StartLost == 0:
 	case a.local:
@@ -66,8 +66,8 @@ func (a *aftermath) judgeStart() {
 	}
 }
 
-// judgeLength is for compounds that change the length.
-func (a *aftermath) judgeLength() {
+// evaluateLength is for compounds that change the length.
+func (a *aftermath) evaluateLength() {
 	switch {
 	case a.shift%3 != 0:
 		a.terms |= Frameshift

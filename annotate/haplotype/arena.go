@@ -93,7 +93,7 @@ type memory struct {
 	bytes    arena[byte]
 	nodes    arena[node]
 	children arena[*node]
-	told     arena[told]
+	reported arena[reported]
 	trees    arena[tree]
 	numbers  arena[int]
 	flags    arena[bool]
@@ -109,7 +109,7 @@ func (m *memory) reset() {
 	m.bytes.reset()
 	m.nodes.reset()
 	m.children.reset()
-	m.told.reset()
+	m.reported.reset()
 	m.trees.reset()
 	m.numbers.reset()
 	m.flags.reset()
@@ -123,7 +123,7 @@ func (m *memory) reset() {
 func (m *memory) forget(kept int) {
 	most := max(
 		m.sites.block, m.calls.block, m.members.block, m.texts.block, m.bytes.block, m.nodes.block, m.children.block,
-		m.told.block, m.trees.block, m.numbers.block, m.flags.block, m.masks.block, m.claims.block,
+		m.reported.block, m.trees.block, m.numbers.block, m.flags.block, m.masks.block, m.claims.block,
 	)
 	if most <= kept {
 		return
@@ -135,7 +135,7 @@ func (m *memory) forget(kept int) {
 	m.bytes.forget()
 	m.nodes.forget()
 	m.children.forget()
-	m.told.forget()
+	m.reported.forget()
 	m.trees.forget()
 	m.numbers.forget()
 	m.flags.forget()

@@ -116,19 +116,19 @@ type Caller struct {
 	trees  map[*transcript]*tree
 
 	// Memory that is used again.
-	look   look
-	path   lineage
-	ref    protein
-	alt    protein
-	buf    []byte
-	coding []*exon
-	utrs   []*utr
-	exons  []*exon
-	others []*transcript
-	steps  []step
-	memory memory
-	kept   int    // blocks of memory to have of each kind before the old ones are left to the garbage collector
-	near   [4]int // where the last searches of the contig's indices ended: coding, untranslated, exons, transcripts
+	evaluation evaluation
+	path       lineage
+	ref        protein
+	alt        protein
+	buf        []byte
+	coding     []*exon
+	utrs       []*utr
+	exons      []*exon
+	others     []*transcript
+	steps      []step
+	memory     memory
+	kept       int    // blocks of memory to have of each kind before the old ones are left to the garbage collector
+	near       [4]int // where the last searches of the contig's indices ended: coding, untranslated, exons, transcripts
 
 	// The coding sequence that was examined last.
 	sequenceOf *transcript
@@ -305,7 +305,7 @@ func (c *Caller) untranslatedSite(s *site) bool {
 			if s.symbolic(allele) {
 				continue
 			}
-			if o := c.at(look{transcript: u.transcript, site: s, allele: allele}, u.beg, u.end); o != inside && o != overlaps {
+			if o := c.at(evaluation{transcript: u.transcript, site: s, allele: allele}, u.beg, u.end); o != inside && o != overlaps {
 				continue
 			}
 			c.claim(s, u.transcript, allele)
@@ -317,10 +317,10 @@ func (c *Caller) untranslatedSite(s *site) bool {
 }
 
 // at evaluates the region [beg,end].
-func (c *Caller) at(l look, beg, end int) outcome {
-	l.caller, l.refBases, l.altBases = c, c.look.refBases, c.look.altBases
-	c.look = l
-	return c.look.at(beg, end)
+func (c *Caller) at(l evaluation, beg, end int) outcome {
+	l.caller, l.refBases, l.altBases = c, c.evaluation.refBases, c.evaluation.altBases
+	c.evaluation = l
+	return c.evaluation.at(beg, end)
 }
 
 // spliceSites evaluates the borders of exons.
@@ -336,8 +336,8 @@ func (c *Caller) spliceSites(s *site) bool {
 			if s.symbolic(allele) {
 				continue
 			}
-			c.at(look{transcript: t, site: s, allele: allele, splice: true, beginning: t.beg != e.beg, ending: t.end != e.end}, e.beg, e.end)
-			if c.look.terms != 0 {
+			c.at(evaluation{transcript: t, site: s, allele: allele, splice: true, beginning: t.beg != e.beg, ending: t.end != e.end}, e.beg, e.end)
+			if c.evaluation.terms != 0 {
 				c.claim(s, t, allele)
 				hit = true
 			}
@@ -354,7 +354,7 @@ func (c *Caller) transcripts(s *site) {
 			if s.symbolic(allele) || t.biotype.coding && s.hasClaim(t, allele) {
 				continue
 			}
-			if o := c.at(look{transcript: t, site: s, allele: allele}, t.beg, t.end); o == inside || o == overlaps {
+			if o := c.at(evaluation{transcript: t, site: s, allele: allele}, t.beg, t.end); o == inside || o == overlaps {
 				c.stage(s, &call{terms: t.within(), transcript: t, allele: allele})
 			}
 		}
@@ -398,7 +398,7 @@ func (c *Caller) symbolicSite(s *site) {
 		if len(t.cds) == 0 {
 			continue
 		}
-		c.at(look{transcript: t, site: s, allele: 1, splice: true, beginning: t.beg != e.beg, ending: t.end != e.end, terms: kind}, e.beg, e.end)
+		c.at(evaluation{transcript: t, site: s, allele: 1, splice: true, beginning: t.beg != e.beg, ending: t.end != e.end, terms: kind}, e.beg, e.end)
 		c.claim(s, t, 1)
 		hit = true
 	}
@@ -410,7 +410,7 @@ func (c *Caller) symbolicSite(s *site) {
 		if t.biotype.coding && s.hasClaim(t, 1) {
 			continue
 		}
-		if o := c.at(look{transcript: t, site: s, allele: 1, terms: kind}, t.beg, t.end); o == inside || o == overlaps {
+		if o := c.at(evaluation{transcript: t, site: s, allele: 1, terms: kind}, t.beg, t.end); o == inside || o == overlaps {
 			c.stage(s, &call{terms: t.within() | kind, transcript: t, allele: 1})
 		}
 	}

@@ -109,8 +109,8 @@ func TestMemoryOfChains(t *testing.T) {
 	})
 	require.Greater(t, n, 12_000)
 	// What 1000 records take, by which some more can be held at a time: their text, genotypes and masks.
-	const room = 1000 * (200*4 + 200*2*8 + 200*4)
-	require.Less(t, most, before.HeapAlloc+room, "after 1000 records %d bytes are in use, after all %d", before.HeapAlloc, most)
+	const allowance = 1000 * (200*4 + 200*2*8 + 200*4)
+	require.Less(t, most, before.HeapAlloc+allowance, "after 1000 records %d bytes are in use, after all %d", before.HeapAlloc, most)
 }
 
 // TestForgottenBlocks: the handling of memory does not show in the output.

@@ -34,7 +34,7 @@ type Genes struct {
 
 // contig holds what lies on one contig.
 type contig struct {
-	room        []exon // of all exons; as long as it has to be
+	arena       []exon // of all exons; as long as it has to be
 	coding      index[*exon]
 	untranslate index[*utr]
 	exons       index[*exon]
@@ -90,7 +90,7 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 	}
 	views := slices.AppendSeq(make([]annotate.View, 0, n), m.All())
 	slices.SortFunc(views, func(v, w annotate.View) int { return cmp.Compare(v.Written().Line, w.Written().Line) })
-	all.makeRoom(views)
+	all.allocate(views)
 	for i := range views {
 		v := &views[i]
 		kind := biotypeOf(v.Biotype)
@@ -121,9 +121,9 @@ func NewGenes(g *genome.Genome, m *annotate.Model, allStarts bool) (*Genes, erro
 	return all, nil
 }
 
-// makeRoom makes the contigs, with capacity for the transcripts that are laid out: growing lists would leave several
+// allocate makes the contigs, with capacity for the transcripts that are laid out: growing lists would leave several
 // times as much garbage.
-func (all *Genes) makeRoom(views []annotate.View) {
+func (all *Genes) allocate(views []annotate.View) {
 	type count struct{ transcripts, utrs, exons, coding int }
 	counts := map[string]*count{}
 	for i := range views {
@@ -145,7 +145,7 @@ func (all *Genes) makeRoom(views []annotate.View) {
 		}
 	}
 	for name, n := range counts {
-		c := &contig{room: make([]exon, 0, n.exons+n.coding)}
+		c := &contig{arena: make([]exon, 0, n.exons+n.coding)}
 		c.transcripts.spans = make([]span[*transcript], 0, n.transcripts)
 		c.untranslate.spans = make([]span[*utr], 0, n.utrs)
 		c.exons.spans = make([]span[*exon], 0, n.exons)
@@ -156,8 +156,8 @@ func (all *Genes) makeRoom(views []annotate.View) {
 
 // newExon is an exon in the contig's preallocated list.
 func (c *contig) newExon(t *transcript, s annotate.Span) *exon {
-	c.room = append(c.room, exon{transcript: t, beg: s.Start, end: s.End - 1})
-	return &c.room[len(c.room)-1]
+	c.arena = append(c.arena, exon{transcript: t, beg: s.Start, end: s.End - 1})
+	return &c.arena[len(c.arena)-1]
 }
 
 // warn reports transcripts that are not what their class says.

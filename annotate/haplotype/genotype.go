@@ -32,7 +32,7 @@ func (c *Caller) mark(t *tree) {
 		if leaf == nil {
 			continue
 		}
-		for _, x := range leaf.told {
+		for _, x := range leaf.reported {
 			if !c.setMask(x.site, i/2, 2*x.number+i%2) {
 				break
 			}
@@ -198,12 +198,12 @@ func (c *Caller) localCoding(s *site, e *exon) {
 func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 	length := len(ref) - 2*pad
 	end := n.offset + n.length
-	f := frame{seq: n.seq, offset: n.offset, length: length + n.growth, beg: n.offset, end: end, toEnd: n.growth%3 != 0 && len(n.seq) > 0}
+	f := frame{seq: n.seq, offset: n.offset, length: length + n.lengthChange, beg: n.offset, end: end, toEnd: n.lengthChange%3 != 0 && len(n.seq) > 0}
 	c.buf = c.alt.translate(t, ref, &f, c.buf)
 	f.seq, f.length = between(ref, pad+n.offset, pad+end), length
 	c.buf = c.ref.translate(t, ref, &f, c.buf)
-	a := aftermath{ref: &c.ref, alt: &c.alt, shift: n.growth, local: true, terms: n.terms}
-	a.judge()
+	a := aftermath{ref: &c.ref, alt: &c.alt, shift: n.lengthChange, local: true, terms: n.terms}
+	a.evaluate()
 	if a.startLost {
 		c.stage(s, &call{transcript: t, allele: n.allele}) // its place has reported it
 		return
@@ -213,7 +213,7 @@ func (c *Caller) localCall(s *site, t *transcript, n *node, ref []byte) {
 		refAt, altAt := n.offset/3+1, n.offset/3+1
 		if !t.forward {
 			refAt = (length-end)/3 + 1
-			altAt = (length+n.growth-n.offset-len(n.seq))/3 + 1
+			altAt = (length+n.lengthChange-n.offset-len(n.seq))/3 + 1
 		}
 		b := append(c.buf[:0], '|')
 		b = c.appendAminos(b, refAt, a.ref)

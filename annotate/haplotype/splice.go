@@ -10,9 +10,9 @@ const (
 	overlaps                 // across the region's border: what it does to the sequence is not known
 )
 
-// look is the evaluation of one allele of a site in one region: an exon, a coding or untranslated stretch, a
+// evaluation is that of one allele of a site in one region: an exon, a coding or untranslated stretch, a
 // transcript.
-type look struct {
+type evaluation struct {
 	caller     *Caller
 	transcript *transcript
 	site       *site
@@ -34,7 +34,7 @@ type look struct {
 }
 
 // at evaluates the region [beg,end].
-func (l *look) at(beg, end int) outcome {
+func (l *evaluation) at(beg, end int) outcome {
 	s := l.site
 	l.pos, l.ref, l.alt, l.rlen = s.pos, s.alleles[0], s.alleles[l.allele], s.rlen
 	l.alen = len(l.alt)
@@ -58,7 +58,7 @@ func (l *look) at(beg, end int) outcome {
 }
 
 // trim counts the bases that the alleles share, first at the end.
-func (l *look) trim(symbolic bool) {
+func (l *evaluation) trim(symbolic bool) {
 	if symbolic {
 		return // its letters are no bases
 	}
@@ -73,7 +73,7 @@ func (l *look) trim(symbolic bool) {
 }
 
 // stage reports the terms found so far.
-func (l *look) stage() {
+func (l *evaluation) stage() {
 	if l.terms != 0 {
 		l.caller.stage(l.site, &call{terms: l.terms, transcript: l.transcript, allele: l.allele})
 		l.caller.claim(l.site, l.transcript, l.allele)
@@ -81,7 +81,7 @@ func (l *look) stage() {
 }
 
 // untranslated reports the variant as in an untranslated stretch of the transcript, if one has a base in [beg,end].
-func (l *look) untranslated(beg, end int) bool {
+func (l *evaluation) untranslated(beg, end int) bool {
 	if !l.utr {
 		return false
 	}
@@ -103,7 +103,7 @@ func (u *utr) term() Terms {
 }
 
 // siteBefore and siteAfter report changes of the splice site before and after a region.
-func (l *look) siteBefore() {
+func (l *evaluation) siteBefore() {
 	switch {
 	case !l.splice:
 	case l.transcript.forward:
@@ -113,7 +113,7 @@ func (l *look) siteBefore() {
 	}
 }
 
-func (l *look) siteAfter() {
+func (l *evaluation) siteAfter() {
 	switch {
 	case !l.splice:
 	case l.transcript.forward:
@@ -124,7 +124,7 @@ func (l *look) siteAfter() {
 }
 
 // first and last report a variant in the first and the last codon of a region.
-func (l *look) first() {
+func (l *evaluation) first() {
 	if l.beginning {
 		l.terms |= SpliceRegion
 	}
@@ -136,7 +136,7 @@ func (l *look) first() {
 	}
 }
 
-func (l *look) last() {
+func (l *evaluation) last() {
 	if l.ending {
 		l.terms |= SpliceRegion
 	}
@@ -150,7 +150,7 @@ func (l *look) last() {
 
 // window sets refBases and altBases to the n bases from beg on, without and with the variant; what a deletion takes is
 // filled from the right.
-func (l *look) window(beg, n int) {
+func (l *evaluation) window(beg, n int) {
 	t := l.transcript
 	rn, an := n, n
 	if beg < t.beg { // exons and introns of a few bases: no real biology, but in files
@@ -189,7 +189,7 @@ func (l *look) window(beg, n int) {
 }
 
 // unchanged reports whether n bases of the window from the given one on are there and the same with the variant.
-func (l *look) unchanged(from, n int) bool {
+func (l *evaluation) unchanged(from, n int) bool {
 	if !l.sequence || from >= len(l.refBases) || from >= len(l.altBases) {
 		return false
 	}
@@ -202,7 +202,7 @@ func part(b []byte, from, n int) []byte {
 	return b[:min(n, len(b))]
 }
 
-func (l *look) insertion(beg, end int) outcome {
+func (l *evaluation) insertion(beg, end int) outcome {
 	if l.head > 0 || l.ref[0] != l.alt[0] {
 		l.beg = l.pos + l.head - 1
 	} else {
@@ -235,7 +235,7 @@ func (l *look) insertion(beg, end int) outcome {
 	return inside
 }
 
-func (l *look) insertionAfter(end int) {
+func (l *evaluation) insertionAfter(end int) {
 	if l.sequence {
 		l.window(end+1, spliceRegion)
 	}
@@ -254,7 +254,7 @@ func (l *look) insertionAfter(end int) {
 	l.stage()
 }
 
-func (l *look) insertionBefore(beg int) {
+func (l *evaluation) insertionBefore(beg int) {
 	if l.sequence {
 		l.window(beg-spliceRegion, spliceRegion)
 	}
@@ -275,7 +275,7 @@ func (l *look) insertionBefore(beg int) {
 
 // keepInsertion keeps the alleles without what they share, but so that the variant does not end up to the left of its
 // record.
-func (l *look) keepInsertion(beg int) {
+func (l *evaluation) keepInsertion(beg int) {
 	if l.beg < l.pos {
 		l.head++
 		if l.head+l.tail == l.rlen {
@@ -293,7 +293,7 @@ func (l *look) keepInsertion(beg int) {
 
 // startMovesOn reports whether bases that a deletion takes from the start codon are replaced by the same ones beside
 // it.
-func (l *look) startMovesOn(beg, end int) bool {
+func (l *evaluation) startMovesOn(beg, end int) bool {
 	t := l.transcript
 	if t.forward && l.pos >= beg+3 || !t.forward && l.pos+l.rlen+2 <= end {
 		return false
@@ -316,7 +316,7 @@ func (l *look) startMovesOn(beg, end int) bool {
 	return true
 }
 
-func (l *look) deletion(beg, end int) outcome {
+func (l *evaluation) deletion(beg, end int) outcome {
 	if l.start && l.startMovesOn(beg, end) {
 		l.terms |= StartRetained
 		return overlaps
@@ -347,7 +347,7 @@ func (l *look) deletion(beg, end int) outcome {
 }
 
 // deletionBefore reports the part of a deletion before a region. It is false if there is nothing else to report.
-func (l *look) deletionBefore(beg int) bool {
+func (l *evaluation) deletionBefore(beg int) bool {
 	if l.beginning && !l.untranslated(l.beg, beg-1) {
 		if l.sequence {
 			l.window(beg-spliceRegion, spliceRegion)
@@ -382,7 +382,7 @@ func (l *look) deletionBefore(beg int) bool {
 }
 
 // deletionAfter reports the part of a deletion after a region.
-func (l *look) deletionAfter(end int) {
+func (l *evaluation) deletionAfter(end int) {
 	if l.ending && !l.untranslated(end+1, l.end) {
 		if l.sequence {
 			l.window(end+1, spliceRegion)
@@ -407,7 +407,7 @@ func (l *look) deletionAfter(end int) {
 }
 
 // keepDeletion keeps the alleles without what they share. It is false if the deletion goes across the region's border.
-func (l *look) keepDeletion(beg, end int) bool {
+func (l *evaluation) keepDeletion(beg, end int) bool {
 	if l.head > 0 {
 		l.head-- // the base before the deletion stays
 	}
@@ -430,7 +430,7 @@ func (l *look) keepDeletion(beg, end int) bool {
 	return false
 }
 
-func (l *look) substitution(beg, end int) outcome {
+func (l *evaluation) substitution(beg, end int) outcome {
 	if l.head+l.tail == l.rlen {
 		return noVariant
 	}

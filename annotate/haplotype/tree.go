@@ -5,27 +5,27 @@ import "strconv"
 // node is a variant in the tree of a transcript's haplotypes: the path to it from the root are the variants of a
 // haplotype up to there. Haplotypes of several samples share the nodes that they have in common.
 type node struct {
-	site   *site
-	allele int
-	terms  Terms // the terms of its place
-	exon   *exon
-	beg    int // first replaced base, and how many are
-	length int
-	offset int // of beg in the reference's coding sequence
-	growth int // bases that the allele has more than the reference
+	site         *site
+	allele       int
+	terms        Terms // the terms of its place
+	exon         *exon
+	beg          int // first replaced base, and how many are
+	length       int
+	offset       int // of beg in the reference's coding sequence
+	lengthChange int // bases that the allele has more than the reference
 	// seq is the haplotype's coding sequence from the end of the node before, or, where there is none, from the
 	// variant on, to the variant's end.
 	seq []byte
 
 	children []*node
-	next     []*node // per allele of the site that is being added: the child that stands for it
-	nextOf   *site   // that site
-	ends     int     // haplotypes that end here
-	told     []told  // consequences of the haplotypes that end here
+	next     []*node    // per allele of the site that is being added: the child that stands for it
+	nextOf   *site      // that site
+	ends     int        // haplotypes that end here
+	reported []reported // consequences of the haplotypes that end here
 }
 
-// told is the position of a reported consequence: its number at a site.
-type told struct {
+// reported is the position of a reported consequence: its number at a site.
+type reported struct {
 	site   *site
 	number int
 }
@@ -52,8 +52,8 @@ const (
 // variant's place.
 func (c *Caller) place(parent *node, e *exon, s *site, allele int) (*node, Terms, placement) {
 	t := e.transcript
-	l := &c.look
-	*l = look{
+	l := &c.evaluation
+	*l = evaluation{
 		caller: c, transcript: t, site: s, allele: allele, splice: true, utr: true, sequence: true,
 		beginning: e.number != 0, ending: e.number != len(t.cds)-1,
 		refBases: l.refBases, altBases: l.altBases,
@@ -98,7 +98,7 @@ func (c *Caller) place(parent *node, e *exon, s *site, allele int) (*node, Terms
 	seq = append(seq, l.altBases[skip:]...)
 	n.seq, c.buf = c.memory.bytes.copy(seq), seq
 	n.offset = e.offset + l.beg - e.beg
-	n.growth = len(s.alleles[allele]) - len(s.alleles[0])
+	n.lengthChange = len(s.alleles[allele]) - len(s.alleles[0])
 	return n, terms, fits
 }
 
@@ -167,7 +167,7 @@ func (p *lineage) pop() {
 }
 
 // begins and beginsAt are where the variant of node i begins in seq, and in the haplotype's coding sequence.
-func (p *lineage) begins(i int) int { return p.ends[i] - p.nodes[i].length - p.nodes[i].growth }
+func (p *lineage) begins(i int) int { return p.ends[i] - p.nodes[i].length - p.nodes[i].lengthChange }
 
 func (p *lineage) beginsAt(i int) int { return p.nodes[0].offset + p.begins(i) }
 
@@ -229,9 +229,9 @@ func (c *Caller) haplotype(t *tree, leaf *node) {
 	p := &c.path
 	h := compoundOf{caller: c, tree: t, leaf: leaf, path: p}
 	for _, n := range p.nodes {
-		h.growth += n.growth
+		h.lengthChange += n.lengthChange
 	}
-	h.length = len(t.coding) - 2*pad + h.growth
+	h.length = len(t.coding) - 2*pad + h.lengthChange
 	last := len(p.nodes) - 1
 	if t.transcript.forward {
 		h.reset(0)
@@ -241,7 +241,7 @@ func (c *Caller) haplotype(t *tree, leaf *node) {
 					continue
 				}
 			}
-			h.tell(h.from, i)
+			h.report(h.from, i)
 			h.reset(i + 1)
 		}
 		return
@@ -253,7 +253,7 @@ func (c *Caller) haplotype(t *tree, leaf *node) {
 				continue
 			}
 		}
-		h.tell(i, h.from)
+		h.report(i, h.from)
 		h.reset(i - 1)
 	}
 }
@@ -261,7 +261,7 @@ func (c *Caller) haplotype(t *tree, leaf *node) {
 // sameCodon reports whether the variant after i begins in the codon in which i ends.
 func (p *lineage) sameCodon(i int) bool {
 	at, next := p.beginsAt(i), p.beginsAt(i+1)
-	switch g := p.nodes[i].growth; {
+	switch g := p.nodes[i].lengthChange; {
 	case g > 0:
 		at += g
 	case g < 0:
@@ -273,13 +273,13 @@ func (p *lineage) sameCodon(i int) bool {
 // sameCodonReverse is sameCodon for the reverse strand, where the variant before i comes next.
 func (p *lineage) sameCodonReverse(i, length int) bool {
 	at, next := length-1-p.beginsAt(i), length-1-p.beginsAt(i-1)
-	switch g := p.nodes[i].growth; {
+	switch g := p.nodes[i].lengthChange; {
 	case g > 0:
 		at += g - 1
 	case g < 0:
 		at -= g
 	}
-	if g := p.nodes[i-1].growth; g > 0 {
+	if g := p.nodes[i-1].lengthChange; g > 0 {
 		next -= g
 	}
 	return at/3 == next/3
@@ -287,13 +287,13 @@ func (p *lineage) sameCodonReverse(i, length int) bool {
 
 // compoundOf makes one compound after the other of a haplotype.
 type compoundOf struct {
-	caller  *Caller
-	tree    *tree
-	leaf    *node
-	path    *lineage
-	growth  int // of the whole haplotype
-	length  int // of its coding sequence
-	stopped bool
+	caller       *Caller
+	tree         *tree
+	leaf         *node
+	path         *lineage
+	lengthChange int // of the whole haplotype
+	length       int // of its coding sequence
+	stopped      bool
 
 	from  int  // first node of the compound
 	shift int  // length change of the compound so far
@@ -304,14 +304,14 @@ func (h *compoundOf) reset(from int) { h.from, h.shift, h.indel = from, 0, false
 
 // take adds node i to the compound and says whether the frame is lost.
 func (h *compoundOf) take(i int) bool {
-	g := h.path.nodes[i].growth
+	g := h.path.nodes[i].lengthChange
 	h.shift += g
 	h.indel = h.indel || g != 0
 	return h.shift%3 != 0
 }
 
-// tell reports the compound of the nodes from to to.
-func (h *compoundOf) tell(from, to int) {
+// report reports the compound of the nodes from to to.
+func (h *compoundOf) report(from, to int) {
 	c, p, t := h.caller, h.path, h.tree.transcript
 	first, last := p.nodes[from], p.nodes[to]
 	beg, end := first.offset, last.offset+last.length
@@ -334,7 +334,7 @@ func (h *compoundOf) tell(from, to int) {
 		a.terms |= InframeAltering
 	}
 	before := h.stopped
-	h.stopped = a.judge() || h.stopped
+	h.stopped = a.evaluate() || h.stopped
 	if before {
 		a.terms |= UpstreamStop
 	}
@@ -381,7 +381,7 @@ func (h *compoundOf) pushOthers(a *aftermath, whole *call, main *node, from, to 
 // push adds a call of the haplotype.
 func (h *compoundOf) push(s *site, c *call) {
 	m := &h.caller.memory
-	h.leaf.told = m.told.append(h.leaf.told, told{s, s.push(m, c)})
+	h.leaf.reported = m.reported.append(h.leaf.reported, reported{s, s.push(m, c)})
 }
 
 // describe writes the change of a compound.

@@ -41,7 +41,7 @@ type Annotator struct {
 	pos    int
 
 	// The contig of the last lookup, if it is in the reference; nil if it has no transcripts.
-	looked string
+	name   string
 	known  *genome.Contig // nil: it isn't
 	contig *contig
 
@@ -309,9 +309,9 @@ func appendMasks(dst []byte, masks []uint32) []byte {
 func (a *Annotator) read(s *site) error {
 	row := &s.row
 	s.pos = row.Pos - 1
-	if string(row.Chrom) != a.looked {
-		a.looked = string(row.Chrom)
-		if a.known, a.contig = a.genes.genome.Contig(a.looked), nil; a.known != nil {
+	if string(row.Chrom) != a.name {
+		a.name = string(row.Chrom)
+		if a.known, a.contig = a.genes.genome.Contig(a.name), nil; a.known != nil {
 			a.contig = a.genes.contigs[a.known.Name]
 		}
 	}

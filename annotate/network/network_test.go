@@ -113,10 +113,10 @@ func compareGolden(t *testing.T, row []string, scores []annotate.Score) (compare
 		assert.Empty(t, scores, row)
 		return 0
 	}
-	told := strings.Split(row[5], ",")
-	require.Len(t, scores, len(told), row)
+	expected := strings.Split(row[5], ",")
+	require.Len(t, scores, len(expected), row)
 	for i, s := range scores {
-		want := strings.Split(told[i], "|")
+		want := strings.Split(expected[i], "|")
 		assert.Equal(t, want[1], s.Gene, row)
 		if want[2] == "." {
 			assert.Empty(t, s.Changes, row)
@@ -369,7 +369,7 @@ outputs = "4675,5312"
 		for k := a.Pos; len(after) < r.window; k++ {
 			after = append(after, at(k))
 		}
-		strands := [2][2][][]float64{{r.hidden(before), r.hidden(turned(before))}, {r.hidden(after), r.hidden(turned(after))}}
+		strands := [2][2][][]float64{{r.hidden(before), r.hidden(reverseComplement(before))}, {r.hidden(after), r.hidden(reverseComplement(after))}}
 		change := func(bin, output int) float64 {
 			var logit [2]float64
 			for k, of := range strands {
@@ -396,7 +396,7 @@ outputs = "4675,5312"
 	}
 }
 
-func turned(window []byte) []byte {
+func reverseComplement(window []byte) []byte {
 	out := make([]byte, len(window))
 	for i, b := range window {
 		out[len(window)-1-i] = map[byte]byte{'A': 'T', 'C': 'G', 'G': 'C', 'T': 'A'}[b]

@@ -37,12 +37,12 @@ func (h GeneHaplotypes) Together(contig string, alleles []event.Allele) ([][]eve
 			if len(e.Compound) < 2 && !e.UpstreamStop() {
 				continue
 			}
-			tells := telling(effects, e)
+			carrier := carrierOf(effects, e)
 			c := event.Compound{
-				Gene: tells.Gene, Transcript: tells.Transcript, Biotype: tells.Biotype,
-				Terms: tells.Terms.Names(), AminoAcids: tells.AminoAcids, Changes: tells.DNA,
+				Gene: carrier.Gene, Transcript: carrier.Transcript, Biotype: carrier.Biotype,
+				Terms: carrier.Terms.Names(), AminoAcids: carrier.AminoAcids, Changes: carrier.DNA,
 			}
-			if tells.UpstreamStop() && len(c.Terms) > 0 {
+			if carrier.UpstreamStop() && len(c.Terms) > 0 {
 				c.Terms[0] = "*" + c.Terms[0]
 			}
 			for _, m := range e.Compound {
@@ -56,9 +56,9 @@ func (h GeneHaplotypes) Together(contig string, alleles []event.Allele) ([][]eve
 	return out, nil
 }
 
-// telling is the effect that holds the change which e is a part of: one of a
+// carrierOf is the effect that holds the change which e is a part of: one of a
 // compound's variants carries it, and the others point to that one.
-func telling(effects [][]haplotype.Effect, e *haplotype.Effect) *haplotype.Effect {
+func carrierOf(effects [][]haplotype.Effect, e *haplotype.Effect) *haplotype.Effect {
 	if e.At < 0 {
 		return e
 	}

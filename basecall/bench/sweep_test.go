@@ -85,7 +85,7 @@ func (c *counted) Energy() (float64, error)      { return 3 * float64(c.asked.Ad
 func (c *counted) Power() (float64, error)       { return 0, gpu.ErrUnsupported }
 func (c *counted) Utilisation() (float64, error) { return 0.75, nil }
 
-func TestThroughputTellsOfGPUs(t *testing.T) {
+func TestThroughputReportsGPUs(t *testing.T) {
 	model := open(t)
 	cfg := basecall.Config{Device: "cpu", Batch: 2, Sessions: 1}
 	got, err := MeasureThroughput(t.Context(), model, cfg, someReads(8000), Effort{Rounds: 2, Batches: 3, GPUs: []gpu.Counters{&counted{}}})

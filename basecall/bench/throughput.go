@@ -108,12 +108,12 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	if windows == 0 {
 		return Throughput{}, errors.New("measuring throughput: the reads are too short for a window")
 	}
-	room := len(bare.Sessions()) * bare.Batch
+	capacity := len(bare.Sessions()) * bare.Batch
 	if effort.Round == 0 && strings.HasPrefix(c.Device(), "cuda") {
 		effort.Round = roundGPU
 	}
 	l := load{caller: c, reads: reads, times: 1, together: c.SideBySide(samples / len(reads))}
-	if l.times, err = effort.times(ctx, l, windows, room); err != nil {
+	if l.times, err = effort.times(ctx, l, windows, capacity); err != nil {
 		return Throughput{}, err
 	}
 	t = Throughput{
@@ -168,8 +168,8 @@ func known(v float64) *float64 {
 }
 
 // times returns how often the reads are to be called in a round.
-func (e Effort) times(ctx context.Context, l load, windows, room int) (int, error) {
-	times := max(1, (e.Batches*room+windows-1)/windows)
+func (e Effort) times(ctx context.Context, l load, windows, capacity int) (int, error) {
+	times := max(1, (e.Batches*capacity+windows-1)/windows)
 	if e.Round <= 0 {
 		return times, nil
 	}

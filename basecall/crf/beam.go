@@ -223,14 +223,14 @@ func (b *beam) prune(width int, cut float32) {
 		threshold = top / cut
 	}
 	// Sequences that tie with the last one to be kept share the places that are left.
-	room := width
+	left := width
 	if len(b.guided) > width {
 		if last := largest(b.guided, width); last >= threshold {
 			threshold = last
 		}
 		for i := range b.candidates {
 			if b.candidates[i].guided > threshold {
-				room--
+				left--
 			}
 		}
 	}
@@ -242,10 +242,10 @@ func (b *beam) prune(width int, cut float32) {
 			continue
 		}
 		if h.guided == threshold {
-			if room == 0 {
+			if left == 0 {
 				continue
 			}
-			room--
+			left--
 		}
 		b.beam = append(b.beam, *h)
 		b.beam[len(b.beam)-1].weight *= scale

@@ -26,10 +26,10 @@ func standIn(t *testing.T) string {
 	return path
 }
 
-// TestDriverTells what there is, and in one line why a GPU can't be used, before the runtime is asked.
-func TestDriverTells(t *testing.T) {
+// TestDriverReports what there is, and in one line why a GPU can't be used, before the runtime is asked.
+func TestDriverReports(t *testing.T) {
 	library := standIn(t)
-	gpu, err := lookAt(Device{CUDA: true, Index: 1}, library)
+	gpu, err := inspectDevice(Device{CUDA: true, Index: 1}, library)
 	require.NoError(t, err)
 	assert.Equal(t, GPU{Name: "Stand-in B", Capability: "6.1", Memory: 8 << 30}, gpu)
 	assert.Equal(t, "Stand-in B (compute capability 6.1, 8 GiB)", gpu.String())
@@ -47,19 +47,19 @@ func TestDriverTells(t *testing.T) {
 		{"no such GPU", library, 2, "device cuda:2 can't be used: CUDA sees 2 here, counted from 0; CUDA_VISIBLE_DEVICES may hide others"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := lookAt(Device{CUDA: true, Index: c.index}, c.library)
+			_, err := inspectDevice(Device{CUDA: true, Index: c.index}, c.library)
 			require.EqualError(t, err, c.want)
 		})
 	}
 	t.Setenv("PORESTREAM_STANDIN_NO_GPU", "1")
-	_, err = lookAt(Device{CUDA: true}, library)
+	_, err = inspectDevice(Device{CUDA: true}, library)
 	require.EqualError(t, err, "device cuda:0 can't be used: CUDA's driver doesn't start: error 100, no GPU that CUDA can use; check the driver with nvidia-smi")
 }
 
 // held returns what the stand-in has given and not had back: 10,000 for a context and 1 for a block.
 func held(t *testing.T, library string) int64 {
 	t.Helper()
-	gpu, err := lookAt(Device{CUDA: true}, library)
+	gpu, err := inspectDevice(Device{CUDA: true}, library)
 	require.NoError(t, err)
 	return 1<<34 - gpu.Memory
 }
@@ -104,8 +104,8 @@ func TestPinnedMemory(t *testing.T) {
 	assert.False(t, none(8).pinned())
 }
 
-// TestRoomFor: the scores of a batch stay within the memory that a host has for them.
-func TestRoomFor(t *testing.T) {
+// TestFitHost: the scores of a batch stay within the memory that a host has for them.
+func TestFitHost(t *testing.T) {
 	bytes, floats := form{kind: ScoresBytes}, form{kind: ScoresFloat}
 	for _, c := range []struct {
 		name string
@@ -118,7 +118,7 @@ func TestRoomFor(t *testing.T) {
 		{"five-mers", Network{Frames: 1666, Classes: 4096, form: bytes}, 256},
 		{"nothing fits", Network{Frames: 1 << 20, Classes: 1 << 12, form: floats}, 1},
 	} {
-		assert.Equal(t, c.want, c.net.roomFor(2048), c.name)
+		assert.Equal(t, c.want, c.net.fitHost(2048), c.name)
 	}
 }
 

@@ -158,9 +158,9 @@ func (n Network) narrowed(f ScoreForm) (Network, error) {
 			bound.source, e.constant("step", onnxpb.TensorProto_FLOAT, binary.LittleEndian.AppendUint32(nil, math.Float32bits(unit))),
 			e.constant("zero", onnxpb.TensorProto_INT8, []byte{0}),
 		}, output)
-		told := formPrefix + ".told"
-		e.node(opCast, []string{bound.told}, told, to(onnxpb.TensorProto_FLOAT)) // costs nothing where it is that
-		e.node("ReduceSum", []string{told, e.constant("axis", onnxpb.TensorProto_INT64, binary.LittleEndian.AppendUint64(nil, math.MaxUint64), 1)}, n.form.sums,
+		addends := formPrefix + ".told"
+		e.node(opCast, []string{bound.unclipped}, addends, to(onnxpb.TensorProto_FLOAT)) // costs nothing where it is that
+		e.node("ReduceSum", []string{addends, e.constant("axis", onnxpb.TensorProto_INT64, binary.LittleEndian.AppendUint64(nil, math.MaxUint64), 1)}, n.form.sums,
 			&onnxpb.AttributeProto{Name: "keepdims", Type: onnxpb.AttributeProto_INT, I: 0})
 		e.outputs(end{output, onnxpb.TensorProto_INT8, 3}, end{n.form.sums, onnxpb.TensorProto_FLOAT, 2})
 	}
@@ -213,9 +213,9 @@ type bound struct {
 	// is not worth computing.
 	source string
 	scale  float32
-	// told is a value that is not a number wherever the bounded value should not be
+	// unclipped is a value that is not a number wherever the bounded value should not be
 	// one. A Clip may turn what is not a number into one.
-	told string
+	unclipped string
 }
 
 // deepest is the number of operators behind each other that bound inspects.
@@ -230,11 +230,11 @@ func (e *ending) bound(value string, depth int) (bound, bool) {
 	}
 	switch {
 	case node.GetOpType() == opTanh && len(inputs) == 1:
-		return bound{most: 1, source: value, scale: 1, told: value}, true
+		return bound{most: 1, source: value, scale: 1, unclipped: value}, true
 	case node.GetOpType() == opClip && len(inputs) == 3:
 		low, hasLow := e.number(inputs[1])
 		high, hasHigh := e.number(inputs[2])
-		b := bound{most: max(-low, high), source: value, scale: 1, told: inputs[0]}
+		b := bound{most: max(-low, high), source: value, scale: 1, unclipped: inputs[0]}
 		return b, hasLow && hasHigh && low < high && b.most > 0
 	case node.GetOpType() == opCast && len(inputs) == 1:
 		b, ok := e.bound(inputs[0], depth-1)

@@ -119,9 +119,9 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestFormsTellWhatIsNoNumber: signal that is not a number makes scores that aren't either,
+// TestFormsReportNaN: signal that is not a number makes scores that aren't either,
 // and a form of eight bits reports it.
-func TestFormsTellWhatIsNoNumber(t *testing.T) {
+func TestFormsReportNaN(t *testing.T) {
 	needLibrary(t)
 	nan := func(x []float32) {
 		fillProbe(x, 3)

@@ -17,9 +17,9 @@ func (g GPU) String() string {
 	return fmt.Sprintf("%s (compute capability %s, %.0f GiB)", g.Name, g.Capability, float64(g.Memory)/(1<<30))
 }
 
-// lookAt asks the driver whether there is such a GPU, before the runtime is: its own words
+// inspectDevice asks the driver whether there is such a GPU, before the runtime is: its own words
 // are of functions that failed.
-func lookAt(device Device, library string) (GPU, error) {
+func inspectDevice(device Device, library string) (GPU, error) {
 	d, err := openDriver(library)
 	if err != nil {
 		text := oneLine(err).Error()

@@ -183,7 +183,7 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 		return nil, k, err
 	}
 	if devices[0].CUDA && opts.Tune {
-		batch = rewritten.roomFor(batch)
+		batch = rewritten.fitHost(batch)
 	}
 	if r, err = openBatch(rewritten, devices, batch, sessions, opts, logger); err != nil {
 		return nil, k, &refusal{RefusedDevice, err}
@@ -270,7 +270,7 @@ func probed(net Network, device Device, opts Options) ([]float32, error) {
 
 // probe has the runners of one of the devices compute that window and checks the scores that they
 // give.
-func (r *Runners) probe(device int, look func(scores.Window) error) error {
+func (r *Runners) probe(device int, inspect func(scores.Window) error) error {
 	sessions := r.Sessions()
 	for j := device; j < len(sessions); j += len(r.Devices) { // see openSessions
 		runner := sessions[j]
@@ -278,7 +278,7 @@ func (r *Runners) probe(device int, look func(scores.Window) error) error {
 		if _, err := runner.Run(1); err != nil {
 			return &refusal{RefusedDevice, err}
 		}
-		if err := look(runner.Scores(0)); err != nil {
+		if err := inspect(runner.Scores(0)); err != nil {
 			return err
 		}
 	}

@@ -170,7 +170,7 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 		if !device.CUDA {
 			continue
 		}
-		gpu, err := lookAt(device, opts.driver())
+		gpu, err := inspectDevice(device, opts.driver())
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func openOn(net Network, devices []Device, opts Options, logger *slog.Logger) (*
 		return nil, &NetworkError{err}
 	}
 	if devices[0].CUDA && opts.Tune {
-		batch = net.roomFor(batch)
+		batch = net.fitHost(batch)
 	}
 	r, err := openBatch(net, devices, batch, sessions, opts, logger)
 	if err != nil {
@@ -221,8 +221,8 @@ func (r *Runners) on(gpus []GPU) {
 // size is not asked for.
 const mostScores = 2 << 30
 
-// roomFor returns a batch, or half of it and so on, whose scores fit into the host's memory.
-func (n Network) roomFor(batch int) int {
+// fitHost returns a batch, or half of it and so on, whose scores fit into the host's memory.
+func (n Network) fitHost(batch int) int {
 	for batch > 1 && batch*n.Frames*n.Classes*n.form.size() > mostScores {
 		batch /= 2
 	}

@@ -17,11 +17,11 @@ func TestFitting(t *testing.T) {
 	}
 	other := errors.New("CUDNN_STATUS_EXECUTION_FAILED")
 	for _, c := range []struct {
-		name        string
-		batch, room int
-		err         error // of what fits; nil: none
-		tried       []int
-		found       int
+		name            string
+		batch, capacity int
+		err             error // of what fits; nil: none
+		tried           []int
+		found           int
 	}{
 		{"fits", 512, 1000, nil, []int{512}, 512},
 		{"half", 512, 511, nil, []int{512, 256}, 256},
@@ -35,7 +35,7 @@ func TestFitting(t *testing.T) {
 			var tried, refused []int
 			r, err := fitting(c.batch, func(batch int) (*Runners, error) {
 				tried = append(tried, batch)
-				if batch > c.room {
+				if batch > c.capacity {
 					return nil, full(batch)
 				}
 				return &Runners{Batch: batch}, c.err

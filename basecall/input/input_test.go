@@ -136,9 +136,9 @@ func TestSAMAndBAMAgree(t *testing.T) {
 	assert.Equal(t, byte(255), fromSAM[7].Dwells[3], "as long as can be told")
 }
 
-// TestTurnedReads: a read on the reverse strand is reverse-complemented to the direction
+// TestReverseComplementedReads: a read on the reverse strand is reverse-complemented to the direction
 // in which it was sequenced, to the last letter, and moves stay as they are.
-func TestTurnedReads(t *testing.T) {
+func TestReverseComplementedReads(t *testing.T) {
 	const line = "a\t16\tchr1\t1\t60\t6M\t*\t0\t0\tAACGRn\t123456\tmv:B:c,5,1,1,1,1,1,0,1\n"
 	r, err := NewReader(strings.NewReader(line), cram.Options{})
 	require.NoError(t, err)

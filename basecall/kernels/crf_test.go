@@ -210,8 +210,8 @@ func TestCRFOfScoresFarApart(t *testing.T) {
 	}
 }
 
-// TestCRFTellsOfScoresThatAreNone says at which frame.
-func TestCRFTellsOfScoresThatAreNone(t *testing.T) {
+// TestCRFReportsScoresThatAreNotNumbers says at which frame.
+func TestCRFReportsScoresThatAreNotNumbers(t *testing.T) {
 	t.Parallel()
 	emulator := kernelstest.Emulator(t)
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -226,8 +226,8 @@ func TestLSTMWindowsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestNoRoomForALayer has cards whose blocks have too little memory for wide layers.
-func TestNoRoomForALayer(t *testing.T) {
+// TestNoSpaceForALayer has cards whose blocks have too little memory for wide layers.
+func TestNoSpaceForALayer(t *testing.T) {
 	t.Parallel()
 	emulator := kernelstest.Emulator(t)
 	l := randomLayer(784, 1, 1, false, false)

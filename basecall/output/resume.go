@@ -90,9 +90,9 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		if group, _ := tagOf(title, "RG:Z:"); !tagged || !groups[group] {
 			return nil, fmt.Errorf("read %s is of another model, run or kit than those that are called now", name)
 		}
-		if _, judged := tagOf(title, "MM:Z:"); judged != (len(f.header.ModifiedModels) > 0) {
+		if _, modified := tagOf(title, "MM:Z:"); modified != (len(f.header.ModifiedModels) > 0) {
 			had := map[bool]string{true: "modified bases", false: "no modified bases"}
-			return nil, fmt.Errorf("read %s was called with %s (tag MM), now reads are called with %s: %s", name, had[judged], had[!judged], otherModels)
+			return nil, fmt.Errorf("read %s was called with %s (tag MM), now reads are called with %s: %s", name, had[modified], had[!modified], otherModels)
 		}
 		of, part := tagOf(title, "pi:Z:")
 		if parent != "" && of != parent {

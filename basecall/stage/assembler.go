@@ -159,7 +159,7 @@ func (a *assembler) add(c *streampb.SignalChunk, ms int64) (added, error) {
 	if err != nil {
 		return added{}, err
 	}
-	r, what, err := a.judge(key, ch, c, news)
+	r, what, err := a.classify(key, ch, c, news)
 	if err != nil || what == isDuplicate {
 		return added{duplicate: what == isDuplicate}, err
 	}
@@ -232,9 +232,9 @@ func (a *assembler) unpack(c *streampb.SignalChunk) (chunk, error) {
 	return chunk{span: span{first: c.GetFirstSample(), count: c.GetSampleCount(), sum: checksum(a.scratch)}, vbz: c.GetVbz()}, nil
 }
 
-// judge classifies a chunk by what came before, and finds its read if that is
+// classify classifies a chunk by what came before, and finds its read if that is
 // open. A contradiction or a chunk that comes too late is an error.
-func (a *assembler) judge(key channelKey, ch *channel, c *streampb.SignalChunk, news chunk) (*openRead, verdict, error) {
+func (a *assembler) classify(key channelKey, ch *channel, c *streampb.SignalChunk, news chunk) (*openRead, verdict, error) {
 	owner, known := a.owners[readKey{key.run, c.GetReadId()}]
 	if !known {
 		return nil, isNew, nil
@@ -245,16 +245,16 @@ func (a *assembler) judge(key channelKey, ch *channel, c *streampb.SignalChunk, 
 	id := identityOf(c)
 	for _, r := range ch.open {
 		if r.id == id.id {
-			what, err := a.judgeOpen(r, id, c, news)
+			what, err := a.classifyOpen(r, id, c, news)
 			return r, what, err
 		}
 	}
 	i := slices.IndexFunc(ch.finished, func(f finishedRead) bool { return f.id == id.id })
-	what, err := ch.finished[i].judge(id, c, news)
+	what, err := ch.finished[i].classify(id, c, news)
 	return nil, what, err
 }
 
-func (a *assembler) judgeOpen(r *openRead, id identity, c *streampb.SignalChunk, news chunk) (verdict, error) {
+func (a *assembler) classifyOpen(r *openRead, id identity, c *streampb.SignalChunk, news chunk) (verdict, error) {
 	if r.identity != id {
 		return isConflict, differs(r.identity, id)
 	}
@@ -262,7 +262,7 @@ func (a *assembler) judgeOpen(r *openRead, id identity, c *streampb.SignalChunk,
 		return isConflict, refuse(stream.CodeConflict, "read %s ends at sample %d here, and samples up to %d have come", r.id, news.end(), end)
 	}
 	if news.end() <= r.floor && (news.count > 0 || news.end() < r.floor) {
-		what := r.past.judge(news.span)
+		what := r.past.classify(news.span)
 		if c.GetEndOfRead() && what != isConflict {
 			return isNew, nil // ends where it was cut
 		}
@@ -279,7 +279,7 @@ func (a *assembler) judgeOpen(r *openRead, id identity, c *streampb.SignalChunk,
 	return isNew, nil
 }
 
-func (f *finishedRead) judge(id identity, c *streampb.SignalChunk, news chunk) (verdict, error) {
+func (f *finishedRead) classify(id identity, c *streampb.SignalChunk, news chunk) (verdict, error) {
 	switch {
 	case f.identity != id:
 		return isConflict, differs(f.identity, id)
@@ -288,7 +288,7 @@ func (f *finishedRead) judge(id identity, c *streampb.SignalChunk, news chunk) (
 	case news.end() > f.total:
 		return isLate, refuse(stream.CodeLate, "samples %d to %d of read %s come after it was finished with %d", news.first, news.end(), f.id, f.total)
 	}
-	what := f.past.judge(news.span)
+	what := f.past.classify(news.span)
 	return what, verdictError(what, f.id, news.span)
 }
 

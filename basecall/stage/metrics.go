@@ -14,7 +14,7 @@ import (
 type Metrics struct {
 	*alignstage.PlacerMetrics
 	chunks, duplicates, samples, gaps, gapSamples, lostEnds, cuts, timeouts prometheus.Counter
-	earlySamples, partial, judged                                           prometheus.Counter
+	earlySamples, partial, modifiedBases                                    prometheus.Counter
 	modifiedParts                                                           *prometheus.CounterVec
 	callDelay                                                               prometheus.Histogram
 	held, waiting                                                           prometheus.Gauge
@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_basecall_waiting_reads",
 			Help: "Reads that have ended and wait for their model, which is being loaded.",
 		}),
-		judged: counter("modified_bases_judged_total", "Bases of reads that models of --modified-bases have judged."),
+		modifiedBases: counter("modified_bases_judged_total", "Bases of reads that models of --modified-bases have judged."),
 		modifiedParts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_basecall_modified_parts_total",
 			Help: "Called reads, or parts of them between signal gaps, by what --modified-bases came to: called; no_model (none is for the run); no_numbers (its scores were none).",
@@ -60,7 +60,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 	for _, result := range []string{modifiedCalled, modifiedNoModel, modifiedNoNumbers} {
 		m.modifiedParts.WithLabelValues(result)
 	}
-	reg.MustRegister(m.judged, m.modifiedParts)
+	reg.MustRegister(m.modifiedBases, m.modifiedParts)
 	reg.MustRegister(m.chunks, m.duplicates, m.samples, m.gaps, m.gapSamples, m.lostEnds, m.cuts, m.timeouts, m.earlySamples, m.partial, m.callDelay, m.held, m.waiting)
 	return m
 }
@@ -123,7 +123,7 @@ const (
 func (m *Metrics) modified(result string, bases int) {
 	if m != nil {
 		m.modifiedParts.WithLabelValues(result).Inc()
-		m.judged.Add(float64(bases))
+		m.modifiedBases.Add(float64(bases))
 	}
 }
 

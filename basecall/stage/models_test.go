@@ -229,10 +229,10 @@ func TestModelsThatFailOrLinger(t *testing.T) {
 func TestReadsThatWaitAreBounded(t *testing.T) {
 	const memory = 2 * leastOpenBytes * 4
 	perRead := 2 * int64(10_000*samplesPerBase)
-	room := memory / 2 / waitingShare / perRead
+	capacity := memory / 2 / waitingShare / perRead
 	p := &partition{t: t}
 	p.start("slow")
-	for i := range uint32(room) + 3 {
+	for i := range uint32(capacity) + 3 {
 		p.readOf("slow", i, fmt.Sprint("read-", i), 0, 10_000)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -253,8 +253,8 @@ func TestReadsThatWaitAreBounded(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		perReadRecords := (len(p.recs) - 1) / (int(room) + 3)
-		assert.Len(t, handled, 1+(int(room)+1)*perReadRecords-1, "the fetch waits at the end of the first read that has no room")
+		perReadRecords := (len(p.recs) - 1) / (int(capacity) + 3)
+		assert.Len(t, handled, 1+(int(capacity)+1)*perReadRecords-1, "the fetch waits at the end of the first read that has no room")
 		cancel()
 		synctest.Wait()
 		require.ErrorIs(t, stopped, context.Canceled)

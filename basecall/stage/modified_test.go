@@ -105,7 +105,7 @@ func TestModifiedBases(t *testing.T) {
 			handleAll(t, h, p.recs, emit)
 			require.NoError(t, h.Drain(t.Context()))
 			require.NoError(t, emit.failed)
-			told := tt.want.called > 0
+			tagged := tt.want.called > 0
 			segments, published := 0, ""
 			for _, o := range emit.outs {
 				switch o.Topic {
@@ -116,20 +116,20 @@ func TestModifiedBases(t *testing.T) {
 					require.NoError(t, err)
 					if s := m.GetSegment(); s != nil {
 						segments++
-						assert.Equal(t, told, len(s.GetModified()) > 0, s.GetReadId())
+						assert.Equal(t, tagged, len(s.GetModified()) > 0, s.GetReadId())
 					}
 				}
 			}
 			assert.Equal(t, 3, segments)
 			for _, span := range [][2]int{{100, 250}, {1000, 1040}, {1080, 1200}} {
-				assert.Equal(t, told, strings.Contains(published, tagsOf(span[0], span[1])+string(reference[span[0]:span[1]])), span)
+				assert.Equal(t, tagged, strings.Contains(published, tagsOf(span[0], span[1])+string(reference[span[0]:span[1]])), span)
 			}
-			assert.Equal(t, told, strings.Contains(published, "MM:Z:"))
+			assert.Equal(t, tagged, strings.Contains(published, "MM:Z:"))
 			count := func(result string) float64 {
 				return testutil.ToFloat64(cfg.Metrics.modifiedParts.WithLabelValues(result))
 			}
 			assert.Equal(t, tt.want, outcome{count("called"), count("no_model"), count("no_numbers")})
-			assert.Equal(t, told, testutil.ToFloat64(cfg.Metrics.judged) > 0)
+			assert.Equal(t, tagged, testutil.ToFloat64(cfg.Metrics.modifiedBases) > 0)
 		})
 	}
 }
@@ -174,9 +174,9 @@ func TestLongBasecallsWithModifiedBases(t *testing.T) {
 	const n = alignstage.MaxPublishedBases
 	called := basecall.Called{Sequence: bytes.Repeat([]byte("C"), n), Qualities: bytes.Repeat([]byte{12}, n), Stride: 5, NumSamples: 10 * n, MeanQuality: 12}
 	read := &alignstage.Read{Run: testRun("run-1"), ID: "long", Model: "model", Channel: 1, Total: 10 * n}
-	for judged, has := range map[int]bool{10: true, n: false} {
+	for bases, has := range map[int]bool{10: true, n: false} {
 		tags := &modbase.Tags{Length: n, Lists: []modbase.List{{
-			Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Skips: make([]int32, judged), Probabilities: make([]byte, judged),
+			Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Skips: make([]int32, bases), Probabilities: make([]byte, bases),
 		}}}
 		p := &alignstage.Placer{Publish: true, MinQuality: 13, Logger: slog.New(slog.DiscardHandler)}
 		outs, _, _, err := p.Place(read, p.Filter(alignstage.Part{To: read.Total, Called: called, Modified: tags}), nil)

@@ -164,11 +164,11 @@ func (h *handler) modified(w *work, part *alignstage.Part) (*modbase.Tags, error
 	case err != nil:
 		return nil, fmt.Errorf("calling modified bases: %w", err)
 	}
-	judged := 0
+	bases := 0
 	for i := range tags.Lists {
-		judged += len(tags.Lists[i].Skips)
+		bases += len(tags.Lists[i].Skips)
 	}
-	w.span.part("modified", part.Number, from, w.span.now(), trace.Int("porestream.bases", judged))
-	h.cfg.Metrics.modified(modifiedCalled, judged)
+	w.span.part("modified", part.Number, from, w.span.now(), trace.Int("porestream.bases", bases))
+	h.cfg.Metrics.modified(modifiedCalled, bases)
 	return tags, nil
 }

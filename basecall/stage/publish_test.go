@@ -56,9 +56,9 @@ func byQuality(read basecall.Read, called basecall.Called) basecall.Called {
 	return called
 }
 
-type judged struct{ fakeCaller }
+type byQualityCaller struct{ fakeCaller }
 
-func (j judged) Begin(read basecall.Read) (Stream, error) {
+func (j byQualityCaller) Begin(read basecall.Read) (Stream, error) {
 	return &collected{read: read, call: func(ctx context.Context, r basecall.Read) (basecall.Called, error) {
 		called, err := j.Call(ctx, r)
 		return byQuality(r, called), err
@@ -70,7 +70,7 @@ func TestBasecallsArePublished(t *testing.T) {
 	p := &partition{t: t}
 	p.start("run-1").read(1, "good", good, good+150).read(2, "bad", bad, bad+100).end("run-1")
 	cfg := testConfig()
-	cfg.Caller, cfg.MinQuality, cfg.Publish = judged{}, 10, "model"
+	cfg.Caller, cfg.MinQuality, cfg.Publish = byQualityCaller{}, 10, "model"
 	reg := prometheus.NewRegistry()
 	cfg.Metrics = NewMetrics(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
 	basecalls, aligned := publishedBy(t, p, cfg)
@@ -114,7 +114,7 @@ func TestBasecallsOfParts(t *testing.T) {
 	}
 	p.end("run-1")
 	cfg := testConfig()
-	cfg.Caller, cfg.Publish = judged{}, "model"
+	cfg.Caller, cfg.Publish = byQualityCaller{}, "model"
 	basecalls, _ := publishedBy(t, p, cfg)
 	require.Len(t, basecalls, 2)
 	for _, start := range []int{0, 3 * testChunk} {

@@ -136,9 +136,9 @@ const (
 	isLate                     // it fills a gap of what has been called already
 )
 
-// judge compares a chunk with what is remembered. Samples from before that are
+// classify compares a chunk with what is remembered. Samples from before that are
 // taken for delivered twice: they can't be used either way.
-func (p *past) judge(s span) verdict {
+func (p *past) classify(s span) verdict {
 	if s.count == 0 {
 		return isDuplicate
 	}

@@ -350,11 +350,11 @@ func (h *handler) end(ctx context.Context, rec stream.Record, e effects, emit st
 			return err
 		}
 		outs = append(outs, markers...)
-		told, err := h.fold.runs.EndingOut(h.cfg.Topics.Runs, e.marker.GetRun(), h.partition, h.partitions)
+		endings, err := h.fold.runs.EndingOut(h.cfg.Topics.Runs, e.marker.GetRun(), h.partition, h.partitions)
 		if err != nil {
 			return err
 		}
-		outs = append(outs, told...)
+		outs = append(outs, endings...)
 	}
 	return emit.Emit(ctx, outs, []int64{rec.Offset})
 }

@@ -107,7 +107,7 @@ func TestFileAndFlagsAreTheSame(t *testing.T) {
 	}
 }
 
-func TestSettingsTellChanges(t *testing.T) {
+func TestSettingsReportChanges(t *testing.T) {
 	clearEnvironment(t)
 	a := parsed(t, goodFile)
 	same := parsed(t, "# a remark\n"+strings.ReplaceAll(goodFile, "max_runs: 3", `"max_runs": 3`))
@@ -182,7 +182,7 @@ sources:
 	require.Equal(t, "S", l.sources[1].intake.sample)
 }
 
-func TestCheckTellsAll(t *testing.T) {
+func TestCheckReportsAll(t *testing.T) {
 	clearEnvironment(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sources.yaml")

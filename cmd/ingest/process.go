@@ -116,8 +116,8 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 	}
 	var report atomic.Pointer[func() sources.Report]
 	server.Handle("GET /status", sources.Handler(func() sources.Report {
-		if tell := report.Load(); tell != nil {
-			return (*tell)()
+		if newReport := report.Load(); newReport != nil {
+			return (*newReport)()
 		}
 		return sources.Report{Version: 1, Time: time.Now(), Sources: []sources.Status{}}
 	}))
@@ -126,8 +126,8 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 		ready: func() { ready.Store(true) },
 		serve: func(s *sources.Supervisor, f *sources.File) {
 			registry.MustRegister(sources.NewCollector(s, f))
-			tell := func() sources.Report { return sources.NewReport(s, f) }
-			report.Store(&tell)
+			newReport := func() sources.Report { return sources.NewReport(s, f) }
+			report.Store(&newReport)
 		},
 	}
 	group, ctx := errgroup.WithContext(ctx)

@@ -34,7 +34,7 @@ func benchCommand() *cobra.Command {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
 		},
 	}
-	cmd.AddCommand(benchBasecallCommand(), benchAgreementCommand(), benchLatencyCommand(), benchJudgeCommand(), benchWatchingCommand())
+	cmd.AddCommand(benchBasecallCommand(), benchAgreementCommand(), benchLatencyCommand(), benchScoringCommand(), benchWatchingCommand())
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/porestream/porestream/variant/network/bench"
 )
 
-func benchJudgeCommand() *cobra.Command {
+func benchScoringCommand() *cobra.Command {
 	var cfg network.Config
 	var load bench.Load
 	var log cli.LogFlags
@@ -49,7 +49,7 @@ examples through the bare network: the same model, device, batch and sessions.`,
 				return printJSON(cmd.OutOrStdout(), j)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s on %s, %d cores, %d sessions, batch %d; %d callers with %d alleles each: %.0f examples/s, bare network %.0f: %.3f (%.3f by processor time)\n",
-				j.Model, j.Device, j.Cores, j.Sessions, j.Batch, j.Callers, j.Alleles, j.Rate, j.BareRate, j.JudgeOverBare, j.JudgeOverBareCPU)
+				j.Model, j.Device, j.Cores, j.Sessions, j.Batch, j.Callers, j.Alleles, j.Rate, j.BareRate, j.ScoringOverBare, j.ScoringOverBareCPU)
 			return err
 		},
 	}

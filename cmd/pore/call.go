@@ -366,15 +366,15 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	caller, judge, err := cfg.calling.Load(g, variant.Config{Sample: sample},
+	caller, scorer, err := cfg.calling.Load(g, variant.Config{Sample: sample},
 		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
 	if err != nil {
 		return err
 	}
 	callerName := models.None
-	if judge != nil {
-		callerName = judge.Model().Manifest.Name
-		defer func() { err = errors.Join(err, judge.Close()) }()
+	if scorer != nil {
+		callerName = scorer.Model().Manifest.Name
+		defer func() { err = errors.Join(err, scorer.Close()) }()
 	}
 	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
 	if err := header.SetVersion(cfg.vcfVersion); err != nil {
@@ -422,16 +422,16 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	logger.Info("alignments were called", "counts", counts)
 	warnOfMotifs(logger, motifs.List())
 	if primers != nil {
-		tellPrimers(os.Stderr, logger, cfg.primers, primers, counts)
+		reportPrimers(os.Stderr, logger, cfg.primers, primers, counts)
 	}
 	if counts.Segments == 0 {
 		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
 	} else if counts.Faulty() > 0 {
 		logger.Warn("alignments that can't be used were left out", "file", name, "counts", counts)
 	}
-	told := pipeline.Summary{CallerModel: callerName}
-	told.SetModels(map[string][]*streampb.ModelReads{sample: basecallers})
-	for _, warning := range told.ModelWarnings() {
+	modelSummary := pipeline.Summary{CallerModel: callerName}
+	modelSummary.SetModels(map[string][]*streampb.ModelReads{sample: basecallers})
+	for _, warning := range modelSummary.ModelWarnings() {
 		logger.Warn(warning, "file", name)
 	}
 	if cfg.haplotag != "" {
@@ -448,8 +448,8 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	return nil
 }
 
-// tellPrimers says how alignments ended in primers, and warns if hardly any did.
-func tellPrimers(w io.Writer, logger *slog.Logger, path string, scheme *primer.Scheme, counts aligned.Counts) {
+// reportPrimers says how alignments ended in primers, and warns if hardly any did.
+func reportPrimers(w io.Writer, logger *slog.Logger, path string, scheme *primer.Scheme, counts aligned.Counts) {
 	all := 0
 	parts := make([]string, 0, len(counts.Ends))
 	for e, n := range counts.Ends {
@@ -626,15 +626,15 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 			}
 			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
 				r := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
-				var told []string // for who calls from the alignments
+				var description []string // for who calls from the alignments
 				if read.Run != "" {
-					told = append(told, "runid="+read.Run)
+					description = append(description, "runid="+read.Run)
 				}
 				if read.Model != "" {
-					told = append(told, input.ModelTag(read.Model))
+					description = append(description, input.ModelTag(read.Model))
 				}
-				if len(told) > 0 {
-					r.Description = "DS:Z:" + strings.Join(told, " ")
+				if len(description) > 0 {
+					r.Description = "DS:Z:" + strings.Join(description, " ")
 				}
 				return r, nil
 			}

@@ -210,7 +210,7 @@ func (m *marking) run(ctx context.Context) error {
 	for _, sample := range m.samples {
 		if path := m.calls[sample]; path != "" {
 			order = append(order, sample)
-			if !table.Judges(sample) {
+			if !table.Assesses(sample) {
 				continue
 			}
 			if err := eachRecord(path, nil, func(r *vcf.Record) error {
@@ -321,23 +321,23 @@ func (m *marking) write(table *carryover.Table, sample string) (err error) {
 			err = errors.Join(err, out.Discard())
 		}
 	}()
-	judged := table.Judges(sample)
+	assessed := table.Assesses(sample)
 	var sum carryover.Summary
 	err = eachRecord(m.calls[sample], func(h *vcf.Header) error {
-		if judged {
+		if assessed {
 			carryover.Declare(h)
 		}
 		var err error
 		out, err = vcf.Create(path, h)
 		return err
 	}, func(r *vcf.Record) error {
-		if judged {
-			carryover.Mark(r, func(alt int) *carryover.Judgement {
+		if assessed {
+			carryover.Mark(r, func(alt int) *carryover.Assessment {
 				e, ok := m.edit(r, r.Alt[alt])
 				if !ok {
 					return nil
 				}
-				j := table.Judge(sample, r.Chrom, e)
+				j := table.Assess(sample, r.Chrom, e)
 				if j != nil { // nil: the file is another by now
 					sum.Add(*j)
 				}
@@ -352,7 +352,7 @@ func (m *marking) write(table *carryover.Table, sample string) (err error) {
 	if err := out.Commit(); err != nil {
 		return err
 	}
-	if judged {
+	if assessed {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", sample, sum)
 	}
 	return nil

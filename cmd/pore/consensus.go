@@ -78,7 +78,7 @@ func makeConsensus(cfg consensusConfig, path string, stdin io.Reader, stdout io.
 	}); err != nil {
 		return err
 	}
-	if !c.TellsReads() {
+	if !c.HasCoverage() {
 		return fmt.Errorf("%s: it has no blocks of a gVCF, so nothing tells where reads are: give --callable, or a VCF of pore call --gvcf", path)
 	}
 	if cfg.name == "" {
@@ -89,7 +89,7 @@ func makeConsensus(cfg consensusConfig, path string, stdin io.Reader, stdout io.
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s: %d bases, %d of them unknown (N); %d changes, %d places with several alleles, %d alleles that failed a filter or have too few reads, %d told in two ways, %d structural\n",
-		cfg.name, total.Bases, total.Unknown, total.Applied, total.Ambiguous, total.Filtered, total.Conflicts, total.Untold)
+		cfg.name, total.Bases, total.Unknown, total.Applied, total.Ambiguous, total.Filtered, total.Conflicts, total.Unresolved)
 	return nil
 }
 

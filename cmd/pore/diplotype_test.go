@@ -53,13 +53,13 @@ chr2 233760498 . G A . PASS . GT 0/1 1/1
 func TestDiplotypesThatArentCalled(t *testing.T) {
 	definitions := filepath.Join("..", "..", "annotate", "diplotype", "testdata", "UGT1A1_translation.json")
 	for _, c := range []struct {
-		name, meta, row string
-		args            []string
-		out, told, err  string
+		name, meta, row  string
+		args             []string
+		out, stderr, err string
 	}{
 		{name: "one copy", row: "chr2 233759000 . A <*> . PASS END=233761000 GT 0 0/0",
-			out:  "a UGT1A1 . . . . . 2025-11-05-00-25 ploidy_1_at_chr2:233759924,_and_diplotypes_are_of_two_copies:_call_with_pore_call_--ploidy_2\nb UGT1A1 *1/*1 . . . . 2025-11-05-00-25 .",
-			told: "-: sample a, UGT1A1: ploidy 1 at chr2:233759924, and diplotypes are of two copies: call with pore call --ploidy 2\n"},
+			out:    "a UGT1A1 . . . . . 2025-11-05-00-25 ploidy_1_at_chr2:233759924,_and_diplotypes_are_of_two_copies:_call_with_pore_call_--ploidy_2\nb UGT1A1 *1/*1 . . . . 2025-11-05-00-25 .",
+			stderr: "-: sample a, UGT1A1: ploidy 1 at chr2:233759924, and diplotypes are of two copies: call with pore call --ploidy 2\n"},
 		{name: "too little", row: "chr2 233759000 . A <*> . PASS END=233761000 GT:GQ:MIN_DP 0/0:9:12 0/0:30:9",
 			out: "a UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position\nb UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position"},
 		{name: "enough, as asked for", row: "chr2 233759000 . A <*> . PASS END=233761000 GT:GQ:MIN_DP 0/0:9:12 0/0:30:9", args: []string{"--min-depth", "9", "--min-gq", "9"},
@@ -72,11 +72,11 @@ func TestDiplotypesThatArentCalled(t *testing.T) {
 			calls := filepath.Join(t.TempDir(), "calls.vcf")
 			text := "##fileformat=VCFv4.2\n" + c.meta + "##FORMAT=<ID=GT,Number=1,Type=String,Description=\"g\">\n" + strings.ReplaceAll("#CHROM POS ID REF ALT QUAL FILTER INFO FORMAT a b\n"+c.row+"\n", " ", "\t")
 			require.NoError(t, os.WriteFile(calls, []byte(text), 0o600))
-			var out, told bytes.Buffer
+			var out, stderr bytes.Buffer
 			cmd := command()
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetOut(&out)
-			cmd.SetErr(&told)
+			cmd.SetErr(&stderr)
 			cmd.SetArgs(append([]string{"diplotype", "--definitions", definitions, calls}, c.args...))
 			err := cmd.ExecuteContext(t.Context())
 			if c.err != "" {
@@ -87,7 +87,7 @@ func TestDiplotypesThatArentCalled(t *testing.T) {
 			require.NoError(t, err)
 			_, rows, _ := strings.Cut(out.String(), "\n")
 			require.Equal(t, c.out, strings.NewReplacer(" ", "_", "\t", " ").Replace(strings.TrimSpace(rows)))
-			require.Equal(t, c.told, strings.ReplaceAll(told.String(), calls, "-"))
+			require.Equal(t, c.stderr, strings.ReplaceAll(stderr.String(), calls, "-"))
 		})
 	}
 }

@@ -116,7 +116,7 @@ func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, s
 	if err != nil {
 		return err
 	}
-	j := &judge{cfg: cfg, genome: g, stdin: stdin, rows: io.Discard}
+	j := &readEvaluator{cfg: cfg, genome: g, stdin: stdin, rows: io.Discard}
 	defer j.close()
 	if cfg.tsv != "" {
 		if err := os.MkdirAll(cfg.tsv, 0o755); err != nil {
@@ -228,9 +228,9 @@ func loadReport(path string) (*eval.Report, error) {
 	return r, nil
 }
 
-// judge has the reads of files aligned and counted in parallel, and passes on each
+// readEvaluator has the reads of files aligned and counted in parallel, and passes on each
 // file's result in the order of the files.
-type judge struct {
+type readEvaluator struct {
 	cfg     evalBasecallConfig
 	genome  *genome.Genome
 	stdin   io.Reader
@@ -244,7 +244,7 @@ type judge struct {
 	index *minimap.Index // made when the first read needs it
 }
 
-func (j *judge) close() {
+func (j *readEvaluator) close() {
 	if j.index != nil {
 		_ = j.index.Close()
 	}
@@ -265,7 +265,7 @@ type calledBatch struct {
 	rows  []eval.Row
 }
 
-func (j *judge) run(ctx context.Context, paths []string) error {
+func (j *readEvaluator) run(ctx context.Context, paths []string) error {
 	read := func(_ context.Context, emit func(*calledBatch) error) error {
 		for _, path := range paths {
 			if err := j.read(path, emit); err != nil {
@@ -312,14 +312,14 @@ func (j *judge) run(ctx context.Context, paths []string) error {
 var errUnusable = errors.New("it can't be counted")
 
 // leaveOut counts a record that can't be used.
-func (j *judge) leaveOut(err error) {
+func (j *readEvaluator) leaveOut(err error) {
 	j.faulty.Add(1)
 	text := err.Error()
 	j.fault.CompareAndSwap(nil, &text)
 }
 
 // count aligns a read, if its file doesn't say where it is from, and counts it.
-func (j *judge) count(tally *eval.Tally, aligner *minimap.Aligner, c *calledRead) (eval.Row, error) {
+func (j *readEvaluator) count(tally *eval.Tally, aligner *minimap.Aligner, c *calledRead) (eval.Row, error) {
 	read := new(align.Read)
 	switch {
 	case c.fastq != nil:
@@ -366,7 +366,7 @@ func sequenced(rec *sam.Record, ref []byte) *align.Read {
 }
 
 // read passes on the reads of a file in batches.
-func (j *judge) read(path string, emit func(*calledBatch) error) error {
+func (j *readEvaluator) read(path string, emit func(*calledBatch) error) error {
 	in, name, err := openInput(path, j.stdin)
 	if err != nil {
 		return err
@@ -445,7 +445,7 @@ func formatOf(head []byte) calledFormat {
 
 // open starts reading. next returns a read and its number of bases; final says that the
 // file, which is called name, says whether and where reads align.
-func (j *judge) open(in io.Reader, name string) (next func() (calledRead, int, error), final bool, err error) {
+func (j *readEvaluator) open(in io.Reader, name string) (next func() (calledRead, int, error), final bool, err error) {
 	buffered := bufio.NewReaderSize(in, 256<<10)
 	head, err := buffered.Peek(1 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -509,7 +509,7 @@ func (j *judge) open(in io.Reader, name string) (next func() (calledRead, int, e
 }
 
 // matchReferences reports whether alignments are to this genome.
-func (j *judge) matchReferences(refs []*sam.Reference) error {
+func (j *readEvaluator) matchReferences(refs []*sam.Reference) error {
 	for _, ref := range refs {
 		c := j.genome.Contig(ref.Name())
 		switch {

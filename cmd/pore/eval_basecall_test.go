@@ -32,7 +32,7 @@ func simulatedCalls(t *testing.T) (ref, reads string) {
 	return ref, reads
 }
 
-func judged(t *testing.T, args ...string) *eval.Report {
+func basecallEvaluation(t *testing.T, args ...string) *eval.Report {
 	t.Helper()
 	text, err := poreWith(t, nil, append([]string{"eval", "basecall", "--json"}, args...)...)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestEvalBasecallSameFromEverywhere(t *testing.T) {
 	t.Parallel()
 	ref, reads := simulatedCalls(t)
 	dir := filepath.Dir(ref)
-	want := judged(t, "--ref", ref, "--threads", "1", reads)
+	want := basecallEvaluation(t, "--ref", ref, "--threads", "1", reads)
 	require.NotNil(t, want.Identity.Mean)
 	assert.Greater(t, *want.Identity.Mean, 0.8)
 	assert.EqualValues(t, want.Reads.Reads-3, want.Reads.Aligned)
@@ -79,7 +79,7 @@ func TestEvalBasecallSameFromEverywhere(t *testing.T) {
 	ubam := filepath.Join(dir, "unaligned.sam")
 	require.NoError(t, os.WriteFile(ubam, []byte(unaligned.String()), 0o600))
 	for _, args := range [][]string{{reads, "--threads", "3"}, {gz}, {bam}, {sam}, {bam, "--realign"}, {ubam}} {
-		assert.Equal(t, want, judged(t, append(args, "--ref", ref)...), "%v", args)
+		assert.Equal(t, want, basecallEvaluation(t, append(args, "--ref", ref)...), "%v", args)
 	}
 	text2, err := poreWith(t, bytes.NewReader(plain), "eval", "basecall", "--ref", ref, "-")
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestEvalBasecallEqualsPysam(t *testing.T) {
 		Qualities               map[string][3]float64
 	}
 	oracle(t, &want, python, "testdata/judged.py", bam)
-	got := judged(t, "--ref", ref, bam)
+	got := basecallEvaluation(t, "--ref", ref, bam)
 	assert.Equal(t, []int64{want.Reads, want.Aligned, want.Clipped, int64(want.N50)}, []int64{got.Reads.Reads, got.Reads.Aligned, got.Reads.ClippedBases, int64(got.Reads.N50)})
 	assert.InDelta(t, want.Mean, *got.Identity.Mean, 1e-8)
 	assert.InDelta(t, want.Median, *got.Identity.Median, 1e-5)
@@ -156,7 +156,7 @@ func TestEvalBasecallEqualsTraining(t *testing.T) {
 				Columns, Homopolymers []int64
 			}
 			oracle(t, &want, python, "testdata/trained.py", files[0], files[1])
-			got := judged(t, "--ref", files[0], files[1])
+			got := basecallEvaluation(t, "--ref", files[0], files[1])
 			assert.Equal(t, []int64{want.Reads, want.Aligned}, []int64{got.Reads.Reads, got.Reads.Aligned})
 			assert.InDelta(t, want.Mean, *got.Identity.Mean, 1e-4)
 			assert.InDelta(t, want.Median, *got.Identity.Median, 1e-4)
@@ -216,7 +216,7 @@ func TestEvalBasecallWrites(t *testing.T) {
 	labels.WriteString("never\tchrA\t0\t100\t+\n")
 	file := filepath.Join(dir, "labels.tsv")
 	require.NoError(t, os.WriteFile(file, []byte(labels.String()), 0o600))
-	got := judged(t, "--ref", ref, "--labels", file, reads)
+	got := basecallEvaluation(t, "--ref", ref, "--labels", file, reads)
 	l := got.Labels
 	n := int(got.Reads.Aligned)
 	assert.Equal(t, []int{n + 4, n + 3, n, n}, []int{l.Reads, l.Called, l.Aligned, l.Placed})

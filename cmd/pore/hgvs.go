@@ -152,8 +152,8 @@ func readLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
-		if room := hgvs.MaxLength + 1 - len(line); len(part) > room {
-			part = part[:max(0, room)]
+		if left := hgvs.MaxLength + 1 - len(line); len(part) > left {
+			part = part[:max(0, left)]
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {

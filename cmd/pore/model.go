@@ -596,30 +596,30 @@ func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err er
 	if err != nil {
 		return err
 	}
-	judge, err := network.New(model, network.Config{Device: cfg.device, Library: cfg.library})
+	scorer, err := network.New(model, network.Config{Device: cfg.device, Library: cfg.library})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, judge.Close()) }()
+	defer func() { err = errors.Join(err, scorer.Close()) }()
 	const count = 2000
 	examples := network.MadeUp(count)
 	begin := time.Now()
-	all, err := judge.Judge(nil, examples)
+	all, err := scorer.Score(nil, examples)
 	if err != nil {
 		return fmt.Errorf("verifying model %s: %w", name, err)
 	}
 	took := time.Since(begin)
 	var single []float32
 	for i := range count {
-		if single, err = judge.Judge(single, examples[i*variant.ExampleSize:(i+1)*variant.ExampleSize]); err != nil {
+		if single, err = scorer.Score(single, examples[i*variant.ExampleSize:(i+1)*variant.ExampleSize]); err != nil {
 			return fmt.Errorf("verifying model %s: %w", name, err)
 		}
 	}
 	if !slices.EqualFunc(all, single, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
-		return fmt.Errorf("verifying model %s: examples are judged otherwise among others than alone on %s", name, judge.Device())
+		return fmt.Errorf("verifying model %s: examples are judged otherwise among others than alone on %s", name, scorer.Device())
 	}
 	v := verifiedVariant{
-		Model: model.Manifest.Name, Device: judge.Device(), Examples: count,
+		Model: model.Manifest.Name, Device: scorer.Device(), Examples: count,
 		ExamplesPerSecond: math.Round(count / took.Seconds()),
 	}
 	if cfg.asJSON {

@@ -27,7 +27,7 @@ func TestBasecallModifiedBases(t *testing.T) {
 		require.NoError(t, err)
 		return []byte(out)
 	}
-	told := make(map[string]string)
+	mmTags := make(map[string]string)
 	reader, err := hts.NewReader(bytes.NewReader(call("--format", "bam", "--ref", "../../testdata/lambda/reference.fa")), 1)
 	require.NoError(t, err)
 	for {
@@ -42,18 +42,18 @@ func TestBasecallModifiedBases(t *testing.T) {
 		require.NoError(t, tags.Check(record.Sequence(rec)))
 		require.NotEmpty(t, tags.ML())
 		if rec.Flags&(sam.Secondary|sam.Supplementary) == 0 {
-			told[rec.Name] = tags.MM()
+			mmTags[rec.Name] = tags.MM()
 		}
 	}
-	require.NotEmpty(t, told)
+	require.NotEmpty(t, mmTags)
 	titles := 0
 	for line := range strings.Lines(string(call())) {
 		if name, rest, ok := strings.Cut(strings.TrimPrefix(line, "@"), "\t"); ok && strings.HasPrefix(line, "@") {
 			titles++
-			assert.Contains(t, rest, "\tMM:Z:"+told[name]+"\tML:B:C,")
+			assert.Contains(t, rest, "\tMM:Z:"+mmTags[name]+"\tML:B:C,")
 		}
 	}
-	assert.Equal(t, len(told), titles)
+	assert.Equal(t, len(mmTags), titles)
 
 	// What a simulated device recorded is the basecaller's: the model for modified bases runs on the CPU.
 	scores := filepath.Join(t.TempDir(), "scores")

@@ -44,7 +44,7 @@ destination an example, marked as such, and needs no Kafka.`,
   pore notify --config notify.yaml --test
   pore notify --config notify.yaml --brokers kafka:9092 --listen :9103`,
 		Args: cli.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return tellOfAlerts(cmd.Context(), cfg, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return notifyAlerts(cmd.Context(), cfg, cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
 	cfg.kafka.Register(flags)
@@ -58,7 +58,7 @@ destination an example, marked as such, and needs no Kafka.`,
 	return cmd
 }
 
-func tellOfAlerts(ctx context.Context, cfg notifyConfig, stdout io.Writer) error {
+func notifyAlerts(ctx context.Context, cfg notifyConfig, stdout io.Writer) error {
 	if cfg.config == "" {
 		return cli.Usagef("--config is required: the file of destinations")
 	}

@@ -52,8 +52,8 @@ func TestWatchCheck(t *testing.T) {
 	require.Equal(t, []watchlist.Target{{Contig: "J02459.1", Start: 37586, End: 37589}}, first.Places)
 }
 
-// TestWatchCheckTellsAllFaults wants a line for each fault of each panel, whether the file or the reference shows it.
-func TestWatchCheckTellsAllFaults(t *testing.T) {
+// TestWatchCheckReportsAllFaults wants a line for each fault of each panel, whether the file or the reference shows it.
+func TestWatchCheckReportsAllFaults(t *testing.T) {
 	dir := t.TempDir()
 	one, other := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "other.yaml")
 	require.NoError(t, os.WriteFile(one, []byte("panel: one\nversion: 1\nrules:\n- id: a\n  match: {}\n- id: b\n"), 0o600))
@@ -100,8 +100,8 @@ func TestPanelOfLineagesIsTaken(t *testing.T) {
 	require.Contains(t, out, "lineages\tL1\tallele\t")
 }
 
-// TestWatchMakeTellsWhatItLeavesOut: warnings name lineages without a rule, and flags that no panel takes.
-func TestWatchMakeTellsWhatItLeavesOut(t *testing.T) {
+// TestWatchMakeReportsWhatItLeavesOut: warnings name lineages without a rule, and flags that no panel takes.
+func TestWatchMakeReportsWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	barcode := filepath.Join(dir, "barcode.bed")
 	require.NoError(t, os.WriteFile(barcode, []byte("x\t37588\t37589\tL1\tT\nx\t37588\t37589\tL4\tC\nx\t37588\t37589\tL4.9\tC\n"), 0o600))

@@ -184,7 +184,7 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	tellPileup(logger, counts)
+	reportPileup(logger, counts)
 	if cfg.found != "" {
 		out.line = append(out.line[:0], motif.Header...)
 		for _, m := range finder.Find() {
@@ -436,8 +436,8 @@ func (o *pileupOutput) discard() error {
 	return errors.Join(errs...)
 }
 
-// tellPileup reports what a user would not expect of a file.
-func tellPileup(logger *slog.Logger, n *aligned.Counts) {
+// reportPileup reports what a user would not expect of a file.
+func reportPileup(logger *slog.Logger, n *aligned.Counts) {
 	for _, fault := range n.Faults.List() {
 		logger.Warn("modified bases of reads can't be used: they count as reads without calls", "reads", fault.Reads, "first", fault.First, "why", fault.Detail)
 	}

@@ -32,7 +32,7 @@ func TestSimulatedSignalIsLikeReal(t *testing.T) {
 	require.NoError(t, err)
 	report, err := poreWith(t, strings.NewReader(reads), "eval", "basecall", "--ref", ref, "--json", "-")
 	require.NoError(t, err)
-	var judged struct {
+	var figures struct {
 		Reads    struct{ Aligned int }
 		Identity struct{ Mean float64 }
 		Errors   struct {
@@ -44,15 +44,15 @@ func TestSimulatedSignalIsLikeReal(t *testing.T) {
 			Exact  float64
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(report), &judged))
-	require.Greater(t, judged.Reads.Aligned, 30)
-	require.InDelta(t, 91.2, 100*judged.Identity.Mean, 2)
+	require.NoError(t, json.Unmarshal([]byte(report), &figures))
+	require.Greater(t, figures.Reads.Aligned, 30)
+	require.InDelta(t, 91.2, 100*figures.Identity.Mean, 2)
 	for kind, real := range map[string]float64{"substitutions": 3.0, "insertions": 2.4, "deletions": 3.3} {
-		require.InDelta(t, real, 100*judged.Errors.PerColumn[kind], 1, kind)
+		require.InDelta(t, real, 100*figures.Errors.PerColumn[kind], 1, kind)
 	}
 	// A table of levels that are a base late in runs of C has half of their pairs read as one.
 	pairs := map[string]float64{"A": 86.3, "C": 85.9, "G": 88.5, "T": 90.3}
-	for _, h := range judged.Homopolymers {
+	for _, h := range figures.Homopolymers {
 		if real, ok := pairs[h.Base]; ok && h.Length == 2 {
 			require.InDelta(t, real, 100*h.Exact, 6, "pairs of %s", h.Base)
 			delete(pairs, h.Base)

@@ -87,7 +87,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		return nil, err
 	}
 	out := &Carried{Controls: make(carryover.Controls), Samples: make(map[string]carryover.Summary)}
-	worst := make(map[string]*carryover.Judgement) // by key of the event
+	worst := make(map[string]*carryover.Assessment) // by key of the event
 	for _, run := range runs {
 		own := controls[run.GetId()]
 		if len(own) == 0 {
@@ -97,7 +97,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		table := carryover.NewTable(own, stream.SamplesOf(run))
 		var evaluated []string
 		for _, key := range slices.Sorted(maps.Keys(fold.latest)) {
-			if v := fold.latest[key]; v.Status != streampb.CallStatus_RETRACTED.String() && table.Judges(v.Sample) {
+			if v := fold.latest[key]; v.Status != streampb.CallStatus_RETRACTED.String() && table.Assesses(v.Sample) {
 				table.Add(v.Allele.Contig, editOf(v))
 				evaluated = append(evaluated, key)
 			}
@@ -109,7 +109,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		}
 		for _, key := range evaluated {
 			v := fold.latest[key]
-			j := table.Judge(v.Sample, v.Allele.Contig, editOf(v))
+			j := table.Assess(v.Sample, v.Allele.Contig, editOf(v))
 			if old := worst[key]; old == nil || j.Explained && !old.Explained || j.Explained == old.Explained && j.Share > old.Share {
 				worst[key] = j
 			}
@@ -147,8 +147,8 @@ func readsOf(counts []variant.Support) []carryover.Reads {
 	return reads
 }
 
-// withCarryOver is a copy of an event that holds its carry-over judgement.
-func withCarryOver(v *event.Variant, j *carryover.Judgement) *event.Variant {
+// withCarryOver is a copy of an event that holds its carry-over assessment.
+func withCarryOver(v *event.Variant, j *carryover.Assessment) *event.Variant {
 	marked := *v
 	marked.Call.CarryOver = &event.CarryOver{
 		Explained: j.Explained, Basis: string(j.Basis), Control: j.Control, ControlAlt: uint32(j.Alt), ControlDepth: uint32(j.Depth),
@@ -162,13 +162,13 @@ func withCarryOver(v *event.Variant, j *carryover.Judgement) *event.Variant {
 	return &marked
 }
 
-// judgementOf is the judgement within an event; nil: there is none.
-func judgementOf(v *event.Variant) *carryover.Judgement {
+// assessmentOf is the assessment within an event; nil: there is none.
+func assessmentOf(v *event.Variant) *carryover.Assessment {
 	c := v.Call.CarryOver
 	if c == nil {
 		return nil
 	}
-	j := &carryover.Judgement{
+	j := &carryover.Assessment{
 		Explained: c.Explained, Basis: carryover.Basis(c.Basis), Control: c.Control, Reads: carryover.Reads{Alt: int(c.ControlAlt), Depth: int(c.ControlDepth)},
 	}
 	if c.Share != nil {
@@ -251,7 +251,7 @@ func reasonOf(v *event.Variant, alleles int) string {
 	if alleles > 1 {
 		what += fmt.Sprintf(" and %d more", alleles-1)
 	}
-	return what + ": " + judgementOf(v).String()
+	return what + ": " + assessmentOf(v).String()
 }
 
 var (

@@ -74,7 +74,7 @@ func TestCarriedWarnings(t *testing.T) {
 	c := &Carried{Silent: []string{"water"}}
 	s := c.Samples["a"]
 	require.Zero(t, s)
-	s.Judged, s.Marked, s.Unbounded = 5, 2, 1
+	s.Assessed, s.Marked, s.Unbounded = 5, 2, 1
 	c.Samples = map[string]carryover.Summary{"a": s}
 	require.Equal(t, []string{
 		"control water has no read at any allele that was called: it is clean, or nothing of it was sequenced",

@@ -188,9 +188,9 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 			}
 			return nil
 		})
-		carryover.Mark(rec, func(alt int) *carryover.Judgement {
+		carryover.Mark(rec, func(alt int) *carryover.Assessment {
 			if c := site.Calls[alt]; c != nil {
-				return judgementOf(events[c])
+				return assessmentOf(events[c])
 			}
 			return nil
 		})

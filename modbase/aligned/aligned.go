@@ -133,7 +133,7 @@ func Pileup(ctx context.Context, in Reader, opts Options, emit func(contig strin
 	err := r.do(ctx, func(b *batch) error {
 		for i := range b.pieces {
 			p := &b.pieces[i]
-			r.tell(p)
+			r.tally(p)
 			if ref := p.rec.Ref; ref.ID() != current {
 				if pile != nil {
 					if err := pile.Finish(); err != nil {
@@ -290,8 +290,8 @@ func (r *run) take(rec *sam.Record, b *batch) (beyond bool, err error) {
 	return false, nil
 }
 
-// tell counts what became of a read.
-func (r *run) tell(p *piece) {
+// tally counts what became of a read.
+func (r *run) tally(p *piece) {
 	if p.tagged {
 		r.counts.Tagged++
 	}

@@ -347,7 +347,7 @@ func (f *Finder) search(p *places) (found []pattern) {
 // partner finds the motif of the other strand that goes with one: many enzymes modify a base of either.
 func (f *Finder) partner(s *sample, m *pattern) (best pattern, ok bool) {
 	first, last := m.ends()
-	looked := s.looked()
+	common := s.common()
 	var all tally
 	for i := range s.contexts {
 		all.add(s, int32(i))
@@ -371,7 +371,7 @@ func (f *Finder) partner(s *sample, m *pattern) (best pattern, ok bool) {
 		}
 		t := s.of(&other)
 		other.g = evidence(t, all)
-		if t.all >= float64(f.cfg.MinSites) && t.share() >= f.cfg.MinShare && other.g > max(best.g, leastG) && s.needs(&other, &looked, t) {
+		if t.all >= float64(f.cfg.MinSites) && t.share() >= f.cfg.MinShare && other.g > max(best.g, leastG) && s.needs(&other, &common, t) {
 			best, ok = other, true
 		}
 	}
@@ -449,18 +449,18 @@ func (f *Finder) best(s *sample) (pattern, bool) {
 	for i := range s.contexts {
 		root.at = append(root.at, int32(i))
 	}
-	looked := s.looked()
-	root.sets = looked.sets
-	all := s.of(&looked)
+	common := s.common()
+	root.sets = common.sets
+	all := s.of(&common)
 	var best pattern
 	accept := func(m *pattern, t tally, g float64) {
-		if t.all >= float64(f.cfg.MinSites) && t.share() >= f.cfg.MinShare && g > best.g && s.needs(m, &looked, t) {
+		if t.all >= float64(f.cfg.MinSites) && t.share() >= f.cfg.MinShare && g > best.g && s.needs(m, &common, t) {
 			best, best.g = *m, g
 		}
 	}
 	if all.share() >= f.cfg.MinShare && all.all >= float64(f.cfg.MinSites) {
 		// Most of the places that a caller evaluates are modified, as CG in man.
-		best = looked
+		best = common
 		best.g = math.Inf(1)
 	}
 	nodes := []node{root}
@@ -514,15 +514,15 @@ func (f *Finder) best(s *sample) (pattern, bool) {
 	if best.g < leastG {
 		return pattern{}, false
 	}
-	return f.refine(s, best, &looked, all), true
+	return f.refine(s, best, &common, all), true
 }
 
 // needs reports whether a motif needs each of its letters: without it, places are modified less often, and not by
 // chance.
-func (s *sample) needs(m, looked *pattern, t tally) bool {
+func (s *sample) needs(m, common *pattern, t tally) bool {
 	beside := s.beside(m)
 	for place, set := range m.sets {
-		if set == looked.sets[place] {
+		if set == common.sets[place] {
 			continue
 		}
 		var others tally
@@ -537,8 +537,8 @@ func (s *sample) needs(m, looked *pattern, t tally) bool {
 	return true
 }
 
-// looked is the motif that all places have in common, as a caller evaluates no others.
-func (s *sample) looked() (m pattern) {
+// common is the motif that all places have in common, as a caller evaluates no others.
+func (s *sample) common() (m pattern) {
 	var counts [width][4]int
 	for _, context := range s.contexts {
 		for i := range width {
@@ -578,12 +578,12 @@ func (s *sample) count(at []int32) (counts [width][4]tally) {
 
 // refine makes a motif narrower where a part of it is modified seldom, and wider where what is added is
 // modified as often.
-func (f *Finder) refine(s *sample, m pattern, looked *pattern, all tally) pattern {
+func (f *Finder) refine(s *sample, m pattern, common *pattern, all tally) pattern {
 	for range 2 * width {
 		t := s.of(&m)
 		changed, ok := f.narrower(s, m, t)
 		if !ok {
-			changed, ok = f.wider(s, m, looked, t)
+			changed, ok = f.wider(s, m, common, t)
 		}
 		if !ok {
 			break
@@ -621,13 +621,13 @@ func (f *Finder) narrower(s *sample, m pattern, t tally) (pattern, bool) {
 }
 
 // wider adds the base to a letter whose places are modified most often, if it is of the motif.
-func (f *Finder) wider(s *sample, m pattern, looked *pattern, t tally) (pattern, bool) {
+func (f *Finder) wider(s *sample, m pattern, common *pattern, t tally) (pattern, bool) {
 	most, ok := m, false
 	highest := apart * t.share()
 	beside := s.beside(&m)
 	for place := range width {
 		for base := range 4 {
-			if looked.sets[place]>>base&1 == 0 {
+			if common.sets[place]>>base&1 == 0 {
 				continue
 			}
 			if n := beside[place][base]; n.all >= leastPart && n.share() > highest {

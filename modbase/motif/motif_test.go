@@ -190,9 +190,9 @@ func reversed(letters string) string {
 	return string(b)
 }
 
-// TestLookedAt: of a modification that a caller evaluates at CG alone, CG is a part of every motif, and is
+// TestCommonContext: of a modification that a caller evaluates at CG alone, CG is a part of every motif, and is
 // one itself if most are modified.
-func TestLookedAt(t *testing.T) {
+func TestCommonContext(t *testing.T) {
 	seq := random(9, 200_000)
 	for share, want := range map[float64][]string{0.75: {"CG,0 m"}, 0.05: {}} {
 		var list []*pileup.Row

@@ -127,10 +127,10 @@ func open(m *Model, cfg Config) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("registering metrics: %w", err), runners.Close())
 	}
-	room := runners.Batch * len(runners.Runners)
-	n.outstanding = 2 * room
+	capacity := runners.Batch * len(runners.Runners)
+	n.outstanding = 2 * capacity
 	n.batcher, err = infer.NewBatcher(runners.Runners, infer.BatcherConfig{
-		Batch: runners.Batch, Queue: 4 * room, MaxDelay: defaultMaxDelay, Share: cfg.Share,
+		Batch: runners.Batch, Queue: 4 * capacity, MaxDelay: defaultMaxDelay, Share: cfg.Share,
 		Timeout: cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout), Metrics: metrics,
 	})
 	if err != nil {

@@ -172,14 +172,14 @@ func reads() (samples [][]int16, all []basecall.Called) {
 	return samples, all
 }
 
-// told is what Remora reports of a read.
-type told struct {
+// remoraScores is what Remora reports of a read.
+type remoraScores struct {
 	Places []int32     `json:"places"`
 	Scores [][]float32 `json:"scores"`
 }
 
 // remora has the remora package score reads as they are given to networks.
-func remora(tb testing.TB, python, model string, m *Model, samples [][]int16, calls []basecall.Called) []told {
+func remora(tb testing.TB, python, model string, m *Model, samples [][]int16, calls []basecall.Called) []remoraScores {
 	tb.Helper()
 	var in bytes.Buffer
 	lines := json.NewEncoder(&in)
@@ -192,9 +192,9 @@ func remora(tb testing.TB, python, model string, m *Model, samples [][]int16, ca
 	cmd.Stdin = &in
 	out, err := cmd.Output()
 	require.NoError(tb, err, "%s: %s", m.Name, stderr(err))
-	var all []told
+	var all []remoraScores
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
-		var t told
+		var t remoraScores
 		require.NoError(tb, decoder.Decode(&t))
 		all = append(all, t)
 	}
@@ -210,12 +210,12 @@ func stderr(err error) string {
 }
 
 // scores are what a network says of a read, before they become probabilities.
-func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) told {
+func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) remoraScores {
 	tb.Helper()
 	var r read
 	require.True(tb, r.set(samples, c))
 	require.True(tb, r.normalise(n.model.levels, c))
-	t := told{Places: r.places(nil, n.model.Motifs), Scores: [][]float32{}}
+	t := remoraScores{Places: r.places(nil, n.model.Motifs), Scores: [][]float32{}}
 	producer := n.batcher.NewProducer(1)
 	defer producer.Close()
 	for _, place := range t.Places {
@@ -230,9 +230,9 @@ func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) told
 	return t
 }
 
-// lookedAt are the places as Remora gives them: those of the bases at the windows' centres, not of those that are
+// atInspected are the places as Remora gives them: those of the bases at the windows' centres, not of those that are
 // scored.
-func (t told) lookedAt(m *Model, bases int) told {
+func (t remoraScores) atInspected(m *Model, bases int) remoraScores {
 	t.Places = slices.Clone(t.Places)
 	for i := range t.Places {
 		t.Places[i] = int32(min(max(int(t.Places[i])+m.offset, 0), bases-1))
@@ -241,7 +241,7 @@ func (t told) lookedAt(m *Model, bases int) told {
 }
 
 // agree holds scores to Remora's.
-func agree(tb testing.TB, what string, want, have told) {
+func agree(tb testing.TB, what string, want, have remoraScores) {
 	tb.Helper()
 	require.Equal(tb, len(want.Places), len(have.Places), what)
 	for i := range want.Places {
@@ -266,7 +266,7 @@ func TestScoresAreRemoras(t *testing.T) {
 	samples, calls := reads()
 	if *update {
 		python := testenv.Python(t, "PORESTREAM_REMORA_PYTHON", "ont-remora==1.1.1", "remora")
-		all := make(map[string][]told)
+		all := make(map[string][]remoraScores)
 		for _, m := range golden() {
 			file := filepath.Join(t.TempDir(), m.name+".onnx")
 			require.NoError(t, os.WriteFile(file, m.file(t), 0o600))
@@ -280,18 +280,18 @@ func TestScoresAreRemoras(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	var want map[string][]told
+	var want map[string][]remoraScores
 	require.NoError(t, json.Unmarshal(text, &want))
 	for _, m := range golden() {
 		t.Run(m.name, func(t *testing.T) {
 			n := open1(t, m.parsed(t)).networks[0]
 			require.Len(t, want[m.name], len(calls))
-			judged := 0
+			scored := 0
 			for i := range calls {
-				agree(t, fmt.Sprintf("read %d", i), want[m.name][i], scores(t, n, samples[i], &calls[i]).lookedAt(n.model, len(calls[i].Sequence)))
-				judged += len(want[m.name][i].Places)
+				agree(t, fmt.Sprintf("read %d", i), want[m.name][i], scores(t, n, samples[i], &calls[i]).atInspected(n.model, len(calls[i].Sequence)))
+				scored += len(want[m.name][i].Places)
 			}
-			require.Greater(t, judged, 20)
+			require.Greater(t, scored, 20)
 		})
 	}
 }
@@ -385,8 +385,8 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// TestModelsThatJudgeTheSameBase: two models are refused where a base of some read would get probabilities of both.
-func TestModelsThatJudgeTheSameBase(t *testing.T) {
+// TestModelsOfTheSameBase: two models are refused where a base of some read would get probabilities of both.
+func TestModelsOfTheSameBase(t *testing.T) {
 	model := func(name, code, motif, place string) *Model {
 		return with("dna_r9.4.1_"+name, "mod_bases", code, "motif", motif, "motif_offset", place).parsed(t)
 	}

@@ -145,7 +145,7 @@ type Calls struct {
 
 	letters  []byte
 	places   [][]int32 // of each list; lists that are the same share one of rooms
-	rooms    [][]int32
+	buffers  [][]int32
 	next     []int
 	lists    []int
 	first    []mark
@@ -209,7 +209,7 @@ func (c *Calls) expand(rec *sam.Record) {
 // add adds the calls of all lists: of those that are of one strand and one base together.
 func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
 	for len(c.places) < len(tags.Lists) {
-		c.places, c.rooms, c.next = append(c.places, nil), append(c.rooms, nil), append(c.next, 0)
+		c.places, c.buffers, c.next = append(c.places, nil), append(c.buffers, nil), append(c.next, 0)
 	}
 	for i := range tags.Lists {
 		l := &tags.Lists[i]
@@ -223,10 +223,10 @@ func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
 			continue
 		}
 		var err error
-		if c.places[i], err = l.Places(c.rooms[i][:0], s); err != nil {
+		if c.places[i], err = l.Places(c.buffers[i][:0], s); err != nil {
 			return err
 		}
-		c.rooms[i] = c.places[i]
+		c.buffers[i] = c.places[i]
 	}
 	for strand := range 2 {
 		// Lists of any base may name the bases of all others.
@@ -394,14 +394,14 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 		c.all(s, base)
 	}
 	marks := r.marks(strand)
-	room := len(c.possible)
+	capacity := len(c.possible)
 	if !implicit {
-		room = 0
+		capacity = 0
 		for _, i := range lists {
-			room = max(room, len(c.places[i]))
+			capacity = max(capacity, len(c.places[i]))
 		}
 	}
-	*marks = slices.Grow(*marks, room)
+	*marks = slices.Grow(*marks, capacity)
 	if c.alike(tags, base) {
 		return c.together(r, tags, s, strand, base, implicit)
 	}
@@ -440,7 +440,7 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 		if strand == 1 {
 			called = 3 - shown
 		}
-		sum, best, what, judged := 0, -1, uint8(0), false
+		sum, best, what, covered := 0, -1, uint8(0), false
 		for _, i := range lists {
 			l := &tags.Lists[i]
 			n := len(l.Codes)
@@ -460,7 +460,7 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 			if called > 3 {
 				continue
 			}
-			judged = true
+			covered = true
 			for j, code := range l.Codes {
 				kind := r.kind(strand, Kind{bases[called], code})
 				if !listed {
@@ -474,7 +474,7 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 				c.probs[kind] += p
 			}
 		}
-		if !judged {
+		if !covered {
 			continue
 		}
 		if sum > most {

@@ -12,11 +12,11 @@ import (
 
 // Motif is a sequence and the place in it of the base that is modified.
 type Motif struct {
-	text    string
-	sets    []uint8 // of bases by number, as bits
-	turned  []uint8 // those of the other strand
-	offset  int     // on the plus strand
-	reverse int     // on the minus strand, from the motif's beginning
+	text              string
+	sets              []uint8 // of bases by number, as bits
+	reverseComplement []uint8 // those of the other strand
+	offset            int     // on the plus strand
+	reverse           int     // on the minus strand, from the motif's beginning
 }
 
 // ParseMotif reads a motif of IUPAC letters and the place of the modified base in it, from 0 on: CG,0.
@@ -34,9 +34,9 @@ func ParseMotif(text string) (Motif, error) {
 		}
 		m.sets = append(m.sets, set)
 		// The complement of base b is 3-b, so the complement of a set is its bits reversed.
-		m.turned = append(m.turned, set&1<<3|set&2<<1|set&4>>1|set&8>>3)
+		m.reverseComplement = append(m.reverseComplement, set&1<<3|set&2<<1|set&4>>1|set&8>>3)
 	}
-	slices.Reverse(m.turned)
+	slices.Reverse(m.reverseComplement)
 	var err error
 	if m.offset, err = strconv.Atoi(place); err != nil || m.offset < 0 || m.offset >= len(letters) {
 		return Motif{}, fmt.Errorf("%q: the place of the modified base is a number from 0 to %d", text, len(letters)-1)
@@ -49,13 +49,13 @@ func ParseMotif(text string) (Motif, error) {
 func (m *Motif) String() string { return m.text }
 
 // Palindrome reports whether the motif reads the same on both strands.
-func (m *Motif) Palindrome() bool { return slices.Equal(m.sets, m.turned) }
+func (m *Motif) Palindrome() bool { return slices.Equal(m.sets, m.reverseComplement) }
 
 // at reports whether the modified base of a motif on a strand is at a position.
 func (m *Motif) at(seq []byte, pos, strand int) bool {
 	sets, offset := m.sets, m.offset
 	if strand == 1 {
-		sets, offset = m.turned, m.reverse
+		sets, offset = m.reverseComplement, m.reverse
 	}
 	start := pos - offset
 	if start < 0 || start+len(sets) > len(seq) {

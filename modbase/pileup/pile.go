@@ -124,7 +124,7 @@ func (p *Pile) Add(r *Read) error {
 		p.both = append(p.both, r)
 	}
 	if p.end = max(p.end, int(r.end)); p.end > p.next {
-		p.room(p.end - p.next)
+		p.reserve(p.end - p.next)
 	}
 	p.mark(r.own, strand)
 	p.mark(r.opposite, 1-strand)
@@ -151,8 +151,8 @@ func (p *Pile) number(r *Read) error {
 	return nil
 }
 
-// room grows the sites to a number of positions behind next.
-func (p *Pile) room(n int) {
+// reserve grows the sites to a number of positions behind next.
+func (p *Pile) reserve(n int) {
 	words := n/64 + 2
 	if words <= len(p.sites[0]) {
 		return
@@ -245,12 +245,12 @@ func (p *Pile) over(reads []*Read) []*Read {
 func (p *Pile) site(at, strand int) error {
 	for _, r := range p.reads[strand] {
 		if int(r.end) > at {
-			r.look(int32(at), &p.tallies[r.group], false)
+			r.countAt(int32(at), &p.tallies[r.group], false)
 		}
 	}
 	for _, r := range p.both {
 		if r.reverse == (strand == 0) && int(r.end) > at {
-			r.look(int32(at), &p.tallies[r.group], true)
+			r.countAt(int32(at), &p.tallies[r.group], true)
 		}
 	}
 	for group := range p.tallies {
@@ -340,8 +340,8 @@ func (r *Read) base(at int32) uint8 {
 	}
 }
 
-// look adds a read's call at a position, on the strand that it is aligned to or on the other one.
-func (r *Read) look(at int32, t *tally, other bool) {
+// countAt adds a read's call at a position, on the strand that it is aligned to or on the other one.
+func (r *Read) countAt(at int32, t *tally, other bool) {
 	strand := 0
 	if other {
 		strand = 1

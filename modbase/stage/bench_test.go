@@ -71,12 +71,12 @@ func benchRegions(b *testing.B, every int) {
 			_, err := r.apply(s)
 			require.NoError(b, err)
 			if r.due() {
-				look(b, r, methylation.Provisional)
+				evaluate(b, r, methylation.Provisional)
 			}
 		}
 		rows := 0
 		for _, r := range regions {
-			rows += look(b, r, methylation.Final)
+			rows += evaluate(b, r, methylation.Final)
 		}
 		require.Greater(b, rows, len(seq)/every)
 		b.StopTimer()
@@ -93,10 +93,10 @@ func benchRegions(b *testing.B, every int) {
 	b.ReportMetric(float64(calls)*float64(b.N)/took.Seconds()/1e6, "Mcalls/cpu-s")
 }
 
-func look(b *testing.B, r *region, status string) (rows int) {
+func evaluate(b *testing.B, r *region, status string) (rows int) {
 	filter := Filter{Percentile: 0.1}
 	thresholds := filter.thresholds(&r.calls.Histogram)
-	require.NoError(b, r.look("run", status, &thresholds, "methylation", func(s *methylation.Stretch, _ stream.Out) error {
+	require.NoError(b, r.evaluate("run", status, &thresholds, "methylation", func(s *methylation.Stretch, _ stream.Out) error {
 		rows += len(s.Sites.Pos)
 		return nil
 	}))

@@ -117,7 +117,7 @@ func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 		return false, nil
 	}
 	r.add(k)
-	r.room()
+	r.enforceLimit()
 	return true, nil
 }
 
@@ -160,9 +160,9 @@ func (r *region) leave(k *kept) {
 	}
 }
 
-// room leaves reads out until the others fit into the memory limit: those of the highest keys, which are
+// enforceLimit leaves reads out until the others fit into the memory limit: those of the highest keys, which are
 // hashes. So which they are is a function of the set of reads.
-func (r *region) room() {
+func (r *region) enforceLimit() {
 	for r.bytes-r.leftOut*overhead > r.limit {
 		var last *kept
 		for _, k := range r.seen {
@@ -194,9 +194,9 @@ func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, err
 	}, k.calls(), r.span(k), thresholds)
 }
 
-// look counts the region's reads, and has emit take the stretches whose counts differ from those published
+// evaluate counts the region's reads, and has emit take the stretches whose counts differ from those published
 // before, and their records. They come by position and code.
-func (r *region) look(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
+func (r *region) evaluate(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
 	r.next = 2 * max(1, len(r.seen))
 	r.version++
 	reads := make([]*kept, 0, len(r.seen))
@@ -210,8 +210,8 @@ func (r *region) look(run, status string, thresholds *pileup.Thresholds, topic s
 	slices.SortFunc(reads, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key[:], b.key[:]))
 	})
-	teller := newTeller(r, run, status, thresholds, topic, emit)
-	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, teller.row)
+	publisher := newPublisher(r, run, status, thresholds, topic, emit)
+	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, publisher.row)
 	for _, k := range reads {
 		rd, err := r.read(k, thresholds)
 		if err != nil {
@@ -224,7 +224,7 @@ func (r *region) look(run, status string, thresholds *pileup.Thresholds, topic s
 	if err := pile.Finish(); err != nil {
 		return err
 	}
-	return teller.to(r.end)
+	return publisher.to(r.end)
 }
 
 // named are thresholds as documents have them.
@@ -238,8 +238,8 @@ func named(thresholds *pileup.Thresholds) map[string]float64 {
 	return all
 }
 
-// teller makes rows documents, stretch by stretch.
-type teller struct {
+// publisher makes rows documents, stretch by stretch.
+type publisher struct {
 	r        *region
 	topic    string
 	emit     func(*methylation.Stretch, stream.Out) error
@@ -258,8 +258,8 @@ type sites struct {
 	methylation.Sites
 }
 
-func newTeller(r *region, run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) *teller {
-	t := &teller{r: r, topic: topic, emit: emit, at: r.start, said: make(map[int][]string), document: methylation.Stretch{
+func newPublisher(r *region, run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) *publisher {
+	t := &publisher{r: r, topic: topic, emit: emit, at: r.start, said: make(map[int][]string), document: methylation.Stretch{
 		SchemaVersion: methylation.SchemaVersion, Run: run, Sample: r.key.sample, Status: status, Thresholds: named(thresholds), LeftOut: r.leftOut,
 	}}
 	for key := range r.said {
@@ -268,7 +268,7 @@ func newTeller(r *region, run, status string, thresholds *pileup.Thresholds, top
 	return t
 }
 
-func (t *teller) row(row *pileup.Row) error {
+func (t *publisher) row(row *pileup.Row) error {
 	if err := t.to(row.Pos); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (t *teller) row(row *pileup.Row) error {
 }
 
 // of are new sites of the stretch.
-func (t *teller) of(of modbase.Code, code string) *sites {
+func (t *publisher) of(of modbase.Code, code string) *sites {
 	var s *sites
 	if n := len(t.free); n > 0 {
 		s, t.free = t.free[n-1], t.free[:n-1]
@@ -297,7 +297,7 @@ func (t *teller) of(of modbase.Code, code string) *sites {
 }
 
 // to publishes the stretches that end at or before a position.
-func (t *teller) to(pos int) error {
+func (t *publisher) to(pos int) error {
 	for t.at < t.r.end && min(t.at+stretchWidth, t.r.end) <= pos {
 		if err := t.finish(); err != nil {
 			return err
@@ -308,7 +308,7 @@ func (t *teller) to(pos int) error {
 }
 
 // finish publishes the stretch, also for codes that it no longer has.
-func (t *teller) finish() error {
+func (t *publisher) finish() error {
 	for _, code := range t.said[t.at] {
 		if !slices.ContainsFunc(t.sites, func(s *sites) bool { return s.code == code }) {
 			t.of(0, code)
@@ -316,7 +316,7 @@ func (t *teller) finish() error {
 	}
 	slices.SortFunc(t.sites, func(a, b *sites) int { return cmp.Compare(a.code, b.code) })
 	for _, s := range t.sites {
-		if err := t.tell(s); err != nil {
+		if err := t.publish(s); err != nil {
 			return err
 		}
 	}
@@ -324,9 +324,9 @@ func (t *teller) finish() error {
 	return nil
 }
 
-// tell publishes the sites of a code if they differ from those published before. The run and
+// publish publishes the sites of a code if they differ from those published before. The run and
 // the revision don't count as a difference.
-func (t *teller) tell(s *sites) error {
+func (t *publisher) publish(s *sites) error {
 	doc := &t.document
 	doc.Stretch = event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))}
 	doc.Code, doc.Sites = s.code, s.Sites

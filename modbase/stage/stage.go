@@ -115,8 +115,8 @@ type handler struct {
 
 // shares is how sure the calls of a sample are, as the partitions have reported.
 type shares struct {
-	from map[uint32]*streampb.SampleCalls // by source
-	told *streampb.SampleCalls            // by this partition; nil: nothing
+	from      map[uint32]*streampb.SampleCalls // by source
+	published *streampb.SampleCalls            // by this partition; nil: nothing
 }
 
 // Fold applies a record of the reads topic.
@@ -141,7 +141,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	case *streampb.ReadRecord_RunEnd:
 		return h.runEnd(body.RunEnd)
 	case *streampb.ReadRecord_ModifiedCalls:
-		return h.told(body.ModifiedCalls)
+		return h.receiveCalls(body.ModifiedCalls)
 	case *streampb.ReadRecord_Segment:
 		return h.segment(body.Segment)
 	}
@@ -171,7 +171,7 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 // sampleEnds does what has to be done of samples whose runs have ended.
 func (h *handler) sampleEnds(samples []string) ([]stream.Out, error) {
 	if !h.cfg.Filter.given() {
-		outs, err := h.tell(samples)
+		outs, err := h.publishCalls(samples)
 		if err != nil {
 			return nil, err
 		}
@@ -254,29 +254,29 @@ func (h *handler) ends() ([]stream.Out, error) {
 	return outs, nil
 }
 
-// samplesTold is how many samples one record reports, so that the calls of all bases fit.
-const samplesTold = 100
+// samplesPerRecord is how many samples one record reports, so that the calls of all bases fit.
+const samplesPerRecord = 100
 
-// tell reports to every partition how sure this one's calls of samples are, unless it has done so. While its
+// publishCalls reports to every partition how sure this one's calls of samples are, unless it has done so. While its
 // own report of a sample is under way it waits for that, and then reports what has changed since: reads that
 // come late by the thousand are reported together.
-func (h *handler) tell(samples []string) ([]stream.Out, error) {
+func (h *handler) publishCalls(samples []string) ([]stream.Out, error) {
 	var news []*streampb.SampleCalls
 	for _, sample := range samples {
 		s := h.of(sample)
-		if s.told != nil && !proto.Equal(s.told, s.from[uint32(h.partition)]) {
+		if s.published != nil && !proto.Equal(s.published, s.from[uint32(h.partition)]) {
 			continue
 		}
 		calls := h.calls(sample)
-		if proto.Equal(calls, s.told) {
+		if proto.Equal(calls, s.published) {
 			continue
 		}
-		s.told = calls
+		s.published = calls
 		h.sharesVersion++
 		news = append(news, calls)
 	}
 	var outs []stream.Out
-	for chunk := range slices.Chunk(news, samplesTold) {
+	for chunk := range slices.Chunk(news, samplesPerRecord) {
 		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: &streampb.ModifiedCalls{
 			Source: uint32(h.partition), Sources: uint32(h.partitions), Samples: chunk,
 		}}})
@@ -320,8 +320,8 @@ func (h *handler) calls(sample string) *streampb.SampleCalls {
 	return m
 }
 
-// told takes a partition's report of its calls.
-func (h *handler) told(m *streampb.ModifiedCalls) ([]stream.Out, error) {
+// receiveCalls takes a partition's report of its calls.
+func (h *handler) receiveCalls(m *streampb.ModifiedCalls) ([]stream.Out, error) {
 	if m.GetSources() != uint32(h.partitions) {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("calls of modified bases of %d partitions, and the topic has %d", m.GetSources(), h.partitions)}
 	}
@@ -339,7 +339,7 @@ func (h *handler) told(m *streampb.ModifiedCalls) ([]stream.Out, error) {
 		return outs, err
 	}
 	ended := slices.DeleteFunc(samples, func(sample string) bool { return !h.markers.SampleEnded(sample) })
-	more, err := h.tell(ended)
+	more, err := h.publishCalls(ended)
 	return append(outs, more...), err
 }
 
@@ -401,7 +401,7 @@ func (h *handler) take(r *region) {
 // publish returns the records of what is new of a region.
 func (h *handler) publish(r *region, run, status string, thresholds *pileup.Thresholds) ([]stream.Out, error) {
 	var outs []stream.Out
-	err := r.look(run, status, thresholds, h.cfg.Topics.Methylation, func(s *methylation.Stretch, out stream.Out) error {
+	err := r.evaluate(run, status, thresholds, h.cfg.Topics.Methylation, func(s *methylation.Stretch, out stream.Out) error {
 		if len(out.Value) > stream.MaxRecord {
 			return errors.New("a stretch doesn't fit a record") // widths are chosen so that it does
 		}

@@ -447,15 +447,15 @@ func TestLateReads(t *testing.T) {
 				reads.logs[from][i].Offset = int64(i)
 			}
 			out := run(t, rng, config(s, filter), reads)
-			told := 0
+			published := 0
 			for _, rec := range reads.logs[0] {
 				m, err := stream.DecodeReads(rec.Value)
 				require.NoError(t, err)
 				if c := m.GetModifiedCalls(); c != nil && c.GetSource() == uint32(from) {
-					told++
+					published++
 				}
 			}
-			require.LessOrEqual(t, told, 2*2+1, "%d late reads: of each sample once, and once more", late)
+			require.LessOrEqual(t, published, 2*2+1, "%d late reads: of each sample once, and once more", late)
 			newest := make(map[string]*methylation.Stretch)
 			for _, records := range out.logs {
 				for _, rec := range records {
@@ -485,8 +485,8 @@ func isSegment(rec stream.Record) bool {
 	return err == nil && m.GetSegment() != nil
 }
 
-// TestRoom: which reads are left out where not all fit follows from the set of reads.
-func TestRoom(t *testing.T) {
+// TestCapacity: which reads are left out where not all fit follows from the set of reads.
+func TestCapacity(t *testing.T) {
 	s := newScene(t, 5, 150)
 	cfg := config(s, Filter{Percentile: 0.1})
 	cfg.MaxRegion = 40_000

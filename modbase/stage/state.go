@@ -111,10 +111,10 @@ func (h *handler) appendShares(b []byte) ([]byte, error) {
 	for _, sample := range slices.Sorted(maps.Keys(h.shares)) {
 		s := h.shares[sample]
 		b = packed.AppendBytes(b, sample)
-		b = packed.AppendBool(b, s.told != nil)
+		b = packed.AppendBool(b, s.published != nil)
 		var err error
-		if s.told != nil {
-			if b, err = packed.AppendMessage(b, s.told); err != nil {
+		if s.published != nil {
+			if b, err = packed.AppendMessage(b, s.published); err != nil {
 				return nil, err
 			}
 		}
@@ -137,7 +137,7 @@ func (h *handler) restoreShares(b []byte) error {
 	for range in.Count(1) {
 		s := h.of(in.String(maxName))
 		if in.Bool() {
-			s.told = restoreCalls(in)
+			s.published = restoreCalls(in)
 		}
 		for range in.Count(1) {
 			source := uint32(in.Uint(math.MaxUint32))

@@ -11,7 +11,7 @@ import (
 	"github.com/porestream/porestream/modelfile/modelname"
 )
 
-func TestNamesTellChemistryTierAndVersion(t *testing.T) {
+func TestNamesStateChemistryTierAndVersion(t *testing.T) {
 	for name, want := range map[string]modelname.Name{
 		"dna_r10.4.1_e8.2_400bps_hac@v5.0.0":               {Chemistry: "r10.4.1", Tier: "hac", Version: "5.0.0"},
 		"dna_r10.4.1_e8.2_400bps_sup@v4.3.0_5mCG_5hmCG@v1": {Chemistry: "r10.4.1", Tier: "sup", Version: "4.3.0"},

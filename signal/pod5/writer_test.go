@@ -216,8 +216,8 @@ func TestWriterRefuses(t *testing.T) {
 func TestWriterReportsDisk(t *testing.T) {
 	reads, samples := randomReads(rand.New(rand.NewPCG(3, 3)), 3)
 	whole := len(writeFile(t, WriterOptions{}, reads, samples))
-	for room := 0; room < whole; room += 1 + whole/40 {
-		w := newTestWriter(t, &fullDisk{room}, WriterOptions{})
+	for space := 0; space < whole; space += 1 + whole/40 {
+		w := newTestWriter(t, &fullDisk{space}, WriterOptions{})
 		var err error
 		for i := range reads {
 			if err = w.Add(&reads[i], samples[i]); err != nil {
@@ -228,19 +228,19 @@ func TestWriterReportsDisk(t *testing.T) {
 			err = w.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), "no space") {
-			t.Fatalf("with room for %d of %d bytes: %v", room, whole, err)
+			t.Fatalf("with room for %d of %d bytes: %v", space, whole, err)
 		}
 	}
 }
 
 // fullDisk takes some bytes and no more.
-type fullDisk struct{ room int }
+type fullDisk struct{ space int }
 
 func (d *fullDisk) Write(b []byte) (int, error) {
-	if len(b) > d.room {
+	if len(b) > d.space {
 		return 0, fmt.Errorf("no space left on device")
 	}
-	d.room -= len(b)
+	d.space -= len(b)
 	return len(b), nil
 }
 

@@ -179,8 +179,8 @@ func save(t testing.TB, text string, index ...string) string {
 	return path
 }
 
-// told is everything that a call reports, as text.
-func told(t testing.TB, a *aligned.Alignments, opts aligned.Options) ([]string, aligned.Counts, error) {
+// callText is everything that a call reports, as text.
+func callText(t testing.TB, a *aligned.Alignments, opts aligned.Options) ([]string, aligned.Counts, error) {
 	t.Helper()
 	var out []string
 	n, err := a.Call(t.Context(), opts, func(r *aligned.Region) error {
@@ -247,7 +247,7 @@ func TestSameFromEverywhere(t *testing.T) {
 		require.Equal(t, []string{"patient"}, a.Samples())
 		return a
 	}
-	first, n, err := told(t, stream([]byte(sorted)), aligned.Options{Survey: survey})
+	first, n, err := callText(t, stream([]byte(sorted)), aligned.Options{Survey: survey})
 	require.NoError(t, err)
 	var calls []string
 	for _, s := range first {
@@ -266,7 +266,7 @@ func TestSameFromEverywhere(t *testing.T) {
 		"unsorted SAM": stream([]byte(l.file(reads, false))),
 		"unsorted BAM": open(save(t, l.file(reads, false))),
 	} {
-		got, _, err := told(t, a, aligned.Options{Survey: survey, Threads: 1 + len(name)%4})
+		got, _, err := callText(t, a, aligned.Options{Survey: survey, Threads: 1 + len(name)%4})
 		require.NoError(t, err, name)
 		require.Equal(t, first, got, name)
 	}
@@ -281,9 +281,9 @@ func TestSameFromEverywhere(t *testing.T) {
 			}
 		}
 	}
-	var looked []string
+	var targeted []string
 	for name, a := range map[string]*aligned.Alignments{"sorted": open(save(t, sorted)), "unsorted": stream([]byte(l.file(reads, false)))} {
-		got, n, err := told(t, a, aligned.Options{Survey: survey, Targets: targets, Threads: 2})
+		got, n, err := callText(t, a, aligned.Options{Survey: survey, Targets: targets, Threads: 2})
 		require.NoError(t, err, name)
 		require.Equal(t, 3, n.Regions)
 		var calls []string
@@ -293,12 +293,12 @@ func TestSameFromEverywhere(t *testing.T) {
 			}
 		}
 		require.Equal(t, chosen, calls, name)
-		if looked == nil {
-			looked = got
+		if targeted == nil {
+			targeted = got
 		}
-		require.Equal(t, looked, got, name)
+		require.Equal(t, targeted, got, name)
 	}
-	require.NotContains(t, strings.Join(looked, "\n"), "c2")
+	require.NotContains(t, strings.Join(targeted, "\n"), "c2")
 }
 
 // With an index only what may matter is read, and the same is called.
@@ -312,7 +312,7 @@ func TestIndex(t *testing.T) {
 		index, older := a.Index()
 		require.Equal(t, flags != nil, index != "")
 		require.False(t, older)
-		got, n, err := told(t, a, aligned.Options{Targets: targets, Survey: variant.SurveyConfig{Callable: true, Blocks: true}})
+		got, n, err := callText(t, a, aligned.Options{Targets: targets, Survey: variant.SurveyConfig{Callable: true, Blocks: true}})
 		require.NoError(t, err)
 		require.NoError(t, a.Close())
 		require.Equal(t, 3, n.Regions)
@@ -533,7 +533,7 @@ func TestCRAM(t *testing.T) {
 		text := l.file(reads, sorted)
 		a, err := aligned.Read(strings.NewReader(text), l.genome)
 		require.NoError(t, err)
-		want, wantCounts, err := told(t, a, opts)
+		want, wantCounts, err := callText(t, a, opts)
 		require.NoError(t, err)
 		require.NotEmpty(t, want)
 		for _, format := range []string{"cram,version=2.1", "cram,version=3.0", "cram,version=3.1,small", "cram,no_ref=1"} {
@@ -545,7 +545,7 @@ func TestCRAM(t *testing.T) {
 			a, err := aligned.Open(path, l.genome)
 			require.NoError(t, err)
 			require.Equal(t, sorted, a.Sorted())
-			got, gotCounts, err := told(t, a, opts)
+			got, gotCounts, err := callText(t, a, opts)
 			require.NoError(t, err)
 			require.NoError(t, a.Close())
 			require.Equal(t, want, got, format)
@@ -559,7 +559,7 @@ func TestCRAM(t *testing.T) {
 	require.NoError(t, err)
 	a, err := aligned.Open(path, strange)
 	require.NoError(t, err)
-	_, _, err = told(t, a, opts)
+	_, _, err = callText(t, a, opts)
 	require.ErrorContains(t, err, "of c1 are others in the reference FASTA than those that the file was written with (MD5): name that FASTA")
 	require.NotContains(t, err.Error(), "damaged")
 	require.NoError(t, a.Close())

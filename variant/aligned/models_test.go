@@ -16,7 +16,7 @@ import (
 // forHac is a network for models whose names hold hac, that calls every allele.
 type forHac struct{}
 
-func (forHac) Judge(dst, examples []float32) ([]float32, error) {
+func (forHac) Score(dst, examples []float32) ([]float32, error) {
 	for range len(examples) / variant.ExampleSize {
 		scores := make([]float32, variant.Scores)
 		for i := range scores {

@@ -68,12 +68,12 @@ func TestPrimers(t *testing.T) {
 	require.Contains(t, with, under)
 	require.Regexp(t, `^1\.0 of (29|30)$|^0\.9 of (29|30)$`, with[under])
 
-	first, n, err := told(t, opened(l.file(reads, true)), options(p, 1))
+	first, n, err := callText(t, opened(l.file(reads, true)), options(p, 1))
 	require.NoError(t, err)
 	require.Equal(t, 60, n.Ends[primer.Both])
 	require.Contains(t, first, "NO_COVERAGE c1 0-525")
 	for threads := range 3 {
-		again, m, err := told(t, opened(l.file(reads, threads == 1)), options(p, threads+1))
+		again, m, err := callText(t, opened(l.file(reads, threads == 1)), options(p, threads+1))
 		require.NoError(t, err)
 		require.Equal(t, first, again)
 		require.Equal(t, n.Ends, m.Ends)

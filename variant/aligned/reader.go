@@ -62,15 +62,15 @@ func Open(path string, g *genome.Genome) (*Alignments, error) {
 	}
 	closeReader := a.close
 	a.close = func() error { return errors.Join(closeReader(), f.Close()) }
-	if err := a.look(f, path); err != nil {
+	if err := a.inspect(f, path); err != nil {
 		_ = a.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return a, nil
 }
 
-// look finds out what only a file has: its size, its end and its index.
-func (a *Alignments) look(f *os.File, path string) error {
+// inspect finds out what only a file has: its size, its end and its index.
+func (a *Alignments) inspect(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err

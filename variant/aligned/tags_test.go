@@ -20,7 +20,7 @@ import (
 // noVariants is a network that calls nothing: reads have haplotypes without one.
 type noVariants struct{}
 
-func (noVariants) Judge(dst, examples []float32) ([]float32, error) {
+func (noVariants) Score(dst, examples []float32) ([]float32, error) {
 	return append(dst, make([]float32, len(examples)/variant.ExampleSize*variant.Scores)...), nil
 }
 

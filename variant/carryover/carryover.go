@@ -23,14 +23,14 @@ type Reads struct {
 	Left  int // of the sample there that weren't counted, as there are too many
 }
 
-// looked is the share of the reads that were counted.
-func (r Reads) looked() float64 {
+// usedShare is the share of the reads that were counted.
+func (r Reads) usedShare() float64 {
 	n := float64(max(r.Depth, 1))
 	return n / (n + float64(r.Left))
 }
 
 // all is how many reads show the allele, those that weren't counted included, if these are as the others.
-func (r Reads) all() int { return int(math.Round(float64(r.Alt) / r.looked())) }
+func (r Reads) all() int { return int(math.Round(float64(r.Alt) / r.usedShare())) }
 
 // Control is a control of the run.
 type Control struct {
@@ -58,8 +58,8 @@ const (
 	OwnAllele Basis = "own_allele"
 )
 
-// Judgement is what carry-over explains of an allele in a sample.
-type Judgement struct {
+// Assessment is what carry-over explains of an allele in a sample.
+type Assessment struct {
 	// Explained says that the reads can't be distinguished from carry-over.
 	Explained bool
 	// Share is the share of the sample's reads with the allele that carry-over gives at most.
@@ -80,7 +80,7 @@ const Alpha = 0.01
 // up so much of a sample that has nucleic acid of its own.
 const ownShare = 0.2
 
-// Judge says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's
+// Assess says what carry-over explains of own.Alt reads of a sample. others is how many reads of the run's
 // other samples, controls aside, show the allele, of those that weren't counted as many as are to be
 // expected.
 //
@@ -97,12 +97,12 @@ const ownShare = 0.2
 //
 // The allele is explained if either source gives as many reads with a probability above Alpha/2. The larger of the two is
 // returned.
-func Judge(own Reads, others int, controls []Control) Judgement {
-	return judge(own, others, controls, newBounds())
+func Assess(own Reads, others int, controls []Control) Assessment {
+	return assess(own, others, controls, newBounds())
 }
 
-func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
-	j := Judgement{Basis: NoSource}
+func assess(own Reads, others int, controls []Control, b *bounds) Assessment {
+	j := Assessment{Basis: NoSource}
 	var usable []Control
 	unusable := NotCovered
 	for _, c := range controls {
@@ -127,19 +127,19 @@ func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
 		return j
 	}
 	if others > 0 {
-		hopped, trials, looked := 0, 0, 0.0
+		hopped, trials, used := 0, 0, 0.0
 		for _, c := range usable {
 			could := own.all() + others + c.all()
-			hopped, trials, looked = hopped+c.Alt, trials+could, looked+float64(could)*c.looked()
+			hopped, trials, used = hopped+c.Alt, trials+could, used+float64(could)*c.usedShare()
 		}
-		rate := min(1, b.upper(hopped, trials)*float64(trials)/looked) * own.looked()
+		rate := min(1, b.upper(hopped, trials)*float64(trials)/used) * own.usedShare()
 		j.source(Hopping, rate*float64(others), tail(own.Alt, others, rate), own)
 	}
 	for _, c := range usable {
 		switch {
 		case c.Alt == 0:
 		case c.Kind == NoTemplate:
-			most := b.upperPoisson(c.Alt) / c.looked() * own.looked()
+			most := b.upperPoisson(c.Alt) / c.usedShare() * own.usedShare()
 			j.source(Contamination, most, tailPoisson(own.Alt, most), own)
 		default:
 			share := b.upper(c.Alt, c.Depth)
@@ -150,7 +150,7 @@ func judge(own Reads, others int, controls []Control, b *bounds) Judgement {
 }
 
 // source takes a source in that gives a number of reads at most, and as many as the sample has with a probability.
-func (j *Judgement) source(basis Basis, expected, probability float64, own Reads) {
+func (j *Assessment) source(basis Basis, expected, probability float64, own Reads) {
 	j.Explained = j.Explained || probability > Alpha/2
 	if expected > j.Expected {
 		j.Basis, j.Expected = basis, expected
@@ -159,12 +159,12 @@ func (j *Judgement) source(basis Basis, expected, probability float64, own Reads
 }
 
 // Bounded reports whether controls bound anything of the allele.
-func (j *Judgement) Bounded() bool {
+func (j *Assessment) Bounded() bool {
 	return j.Basis != NotCovered && j.Basis != NotCounted && j.Basis != OwnAllele
 }
 
 // String is an assessment for people.
-func (j *Judgement) String() string {
+func (j *Assessment) String() string {
 	control := fmt.Sprintf("control %s: %d of %d reads", j.Control, j.Alt, j.Depth)
 	switch j.Basis {
 	case NotCovered:

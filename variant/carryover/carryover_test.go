@@ -74,8 +74,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestJudge: which reads can't be distinguished from carry-over, and by what.
-func TestJudge(t *testing.T) {
+// TestAssess: which reads can't be distinguished from carry-over, and by what.
+func TestAssess(t *testing.T) {
 	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{Alt: alt, Depth: depth}} }
 	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{Alt: alt, Depth: depth}} }
 	for _, tt := range []struct {
@@ -108,7 +108,7 @@ func TestJudge(t *testing.T) {
 		{"all have it", Reads{Alt: 100, Depth: 100}, 9400, []Control{water(2, 3)}, false, Contamination},
 		{"a few reads in all, all with a neighbour's allele", Reads{Alt: 5, Depth: 5}, 9400, []Control{water(2, 3)}, true, Contamination},
 	} {
-		j := Judge(tt.own, tt.others, tt.controls)
+		j := Assess(tt.own, tt.others, tt.controls)
 		require.Equal(t, tt.want, j.Explained, tt.name)
 		require.Equal(t, tt.basis, j.Basis, tt.name)
 		require.True(t, j.Share >= 0 && j.Share <= 1, tt.name)
@@ -161,26 +161,26 @@ func TestCarriedOverAllelesAreMarked(t *testing.T) {
 				continue // nothing to mark, or nobody shows where it comes from
 			}
 			seen++
-			if j := Judge(own, others, controls); !j.Explained {
+			if j := Assess(own, others, controls); !j.Explained {
 				escaped++
 			}
 			more := own
 			more.Alt, more.Depth = own.Alt+tt.enough, own.Depth+tt.enough
-			require.False(t, Judge(more, others, controls).Explained, "%s: %v", tt.name, more)
+			require.False(t, Assess(more, others, controls).Explained, "%s: %v", tt.name, more)
 		}
 		require.Greater(t, seen, trials/2, tt.name)
 		require.LessOrEqual(t, float64(escaped), Alpha*float64(seen), tt.name)
 	}
 }
 
-// TestJudgeIsMonotone: more reads of others or of a control never make less of carry-over, and more of its own never more.
-func TestJudgeIsMonotone(t *testing.T) {
+// TestAssessIsMonotone: more reads of others or of a control never make less of carry-over, and more of its own never more.
+func TestAssessIsMonotone(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		own := Reads{Alt: 1 + rnd.IntN(60), Depth: 100 + rnd.IntN(500)}
 		others, k := rnd.IntN(3000), rnd.IntN(20)
-		at := func(own Reads, others, k int) Judgement {
-			return Judge(own, others, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}})
+		at := func(own Reads, others, k int) Assessment {
+			return Assess(own, others, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}})
 		}
 		j := at(own, others, k)
 		require.GreaterOrEqual(t, at(own, others, k+1).Expected, j.Expected)
@@ -211,12 +211,12 @@ func TestTable(t *testing.T) {
 	}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		table := fill(order)
-		require.True(t, table.Judge("run_barcode02", "c", snv).Explained)
-		require.Equal(t, table.Judge("run_barcode02", "c", snv), table.Judge("run_barcode02", "c", spelled))
-		require.False(t, table.Judge("run_barcode01", "c", spelled).Explained)
-		require.Equal(t, NotCounted, table.Judge("run_barcode01", "c", gap).Basis)
-		require.Nil(t, table.Judge("run_barcode01", "c", vrs.Edit{Start: 10, Ref: "A", Alt: "T"}))
-		require.False(t, table.Judges("run_barcode03"))
+		require.True(t, table.Assess("run_barcode02", "c", snv).Explained)
+		require.Equal(t, table.Assess("run_barcode02", "c", snv), table.Assess("run_barcode02", "c", spelled))
+		require.False(t, table.Assess("run_barcode01", "c", spelled).Explained)
+		require.Equal(t, NotCounted, table.Assess("run_barcode01", "c", gap).Basis)
+		require.Nil(t, table.Assess("run_barcode01", "c", vrs.Edit{Start: 10, Ref: "A", Alt: "T"}))
+		require.False(t, table.Assesses("run_barcode03"))
 	}
 	_, err = Controls{"x": Negative}.Among([]string{"a", "b"}, "run 7")
 	require.EqualError(t, err, "control x is not among the samples of run 7, which are a, b")
@@ -227,26 +227,26 @@ func TestTable(t *testing.T) {
 // TestMark: a record has the filter if one of its alleles is explained, and a field's value for each.
 func TestMark(t *testing.T) {
 	rec := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C", "<*>", "G"}, Filter: []string{"PASS"}}
-	judgements := map[int]*Judgement{
+	assessments := map[int]*Assessment{
 		0: {Explained: true, Share: 0.81234, Basis: Hopping, Control: "a,b", Reads: Reads{Alt: 3, Depth: 7}},
 		2: {Basis: NotCovered, Control: "a,b", Reads: Reads{Alt: 0, Depth: 0}},
 	}
-	Mark(rec, func(alt int) *Judgement { return judgements[alt] })
+	Mark(rec, func(alt int) *Assessment { return assessments[alt] })
 	require.Equal(t, "c\t4\t.\tA\tC,<*>,G\t0\tCarryOver\tCO_SHARE=0.812,.,.;CO_BASIS=hopping,.,not_covered;CO_CONTROL=a%2Cb,.,a%2Cb;CO_AD=3,.,0;CO_DP=7,.,0\n", string(rec.AppendLine(nil)))
 	plain := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"<*>"}, Filter: []string{"LowQual"}}
-	Mark(plain, func(int) *Judgement { return nil })
+	Mark(plain, func(int) *Assessment { return nil })
 	require.False(t, strings.Contains(string(plain.AppendLine(nil)), "CO_"))
 	again := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"CarryOver"}}
 	again.Info.Set("CO_SHARE", "1.000")
-	Mark(again, func(int) *Judgement { return judgements[2] })
+	Mark(again, func(int) *Assessment { return assessments[2] })
 	require.Equal(t, "c\t4\t.\tA\tC\t0\tPASS\tCO_SHARE=.;CO_BASIS=not_covered;CO_CONTROL=a%2Cb;CO_AD=0;CO_DP=0\n", string(again.AppendLine(nil)), "an earlier mark goes")
 	failed := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C"}, Filter: []string{"LowQual"}}
-	Mark(failed, func(int) *Judgement { return judgements[0] })
+	Mark(failed, func(int) *Assessment { return assessments[0] })
 	require.Equal(t, []string{"LowQual", "CarryOver"}, failed.Filter)
 }
 
-// BenchmarkJudge assesses an allele in each sample of a plate of 96, two of which are controls.
-func BenchmarkJudge(b *testing.B) {
+// BenchmarkAssess assesses an allele in each sample of a plate of 96, two of which are controls.
+func BenchmarkAssess(b *testing.B) {
 	controls := Controls{"water": NoTemplate, "wild": Negative}
 	samples := []string{"water", "wild"}
 	for i := range 94 {
@@ -261,7 +261,7 @@ func BenchmarkJudge(b *testing.B) {
 			table.Count(sample, "c", 0, []Reads{{Alt: (i + n) % 60, Depth: 200 + i}})
 		}
 		for _, sample := range samples[2:] {
-			table.Judge(sample, "c", allele)
+			table.Assess(sample, "c", allele)
 		}
 	}
 }

@@ -61,8 +61,8 @@ func NewTable(controls Controls, samples []string) *Table {
 	return &Table{controls: controls, samples: slices.Sorted(slices.Values(samples)), alleles: make(map[string][]vrs.Edit), counts: make(map[string]map[string][]Reads), bounds: newBounds()}
 }
 
-// Judges reports whether a sample's alleles are assessed: it is one of the run and no control.
-func (t *Table) Judges(sample string) bool {
+// Assesses reports whether a sample's alleles are assessed: it is one of the run and no control.
+func (t *Table) Assesses(sample string) bool {
 	_, is := t.controls[sample]
 	return !is && slices.Contains(t.samples, sample)
 }
@@ -120,8 +120,8 @@ func (t *Table) Count(sample, contig string, first int, reads []Reads) {
 	copy(t.counts[sample][contig][first:], reads)
 }
 
-// Judge says what carry-over explains of an allele that a sample is called with; nil if the allele wasn't added.
-func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
+// Assess says what carry-over explains of an allele that a sample is called with; nil if the allele wasn't added.
+func (t *Table) Assess(sample, contig string, e vrs.Edit) *Assessment {
 	n, known := slices.BinarySearchFunc(t.Alleles()[contig], e.Trim(), compare)
 	if !known {
 		return nil
@@ -144,20 +144,20 @@ func (t *Table) Judge(sample, contig string, e vrs.Edit) *Judgement {
 			others += reads(name).all()
 		}
 	}
-	j := judge(reads(sample), others, controls, t.bounds)
+	j := assess(reads(sample), others, controls, t.bounds)
 	return &j
 }
 
 // Summary is what carry-over came to in a sample's calls.
 type Summary struct {
-	Judged    int `json:"judged"`    // alleles that were called
+	Assessed  int `json:"judged"`    // alleles that were called
 	Marked    int `json:"marked"`    // that can't be distinguished from carry-over
 	Unbounded int `json:"unbounded"` // at which no control bounds anything
 }
 
 // Add counts an assessment.
-func (s *Summary) Add(j Judgement) {
-	s.Judged++
+func (s *Summary) Add(j Assessment) {
+	s.Assessed++
 	if j.Explained {
 		s.Marked++
 	}
@@ -168,7 +168,7 @@ func (s *Summary) Add(j Judgement) {
 
 // String is a summary for people.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%d of %d alleles are explained by carry-over", s.Marked, s.Judged)
+	text := fmt.Sprintf("%d of %d alleles are explained by carry-over", s.Marked, s.Assessed)
 	if s.Unbounded > 0 {
 		text += fmt.Sprintf("; %d are not bounded, since no control covers them or controls have them", s.Unbounded)
 	}

@@ -36,9 +36,9 @@ var escaped = vcf.NewEscaper("%:;=, ")
 
 // Mark writes assessments into a record: of returns that of an ALT, nil for one that wasn't assessed. As
 // with other filters, a record has the filter if one of its alleles does. Marks that it has from before go.
-func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
+func Mark(rec *vcf.Record, of func(alt int) *Assessment) {
 	var fields [5][]string
-	judged, explained := false, false
+	assessed, explained := false, false
 	for alt := range rec.Alt {
 		j := of(alt)
 		if j == nil {
@@ -47,7 +47,7 @@ func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 			}
 			continue
 		}
-		judged, explained = true, explained || j.Explained
+		assessed, explained = true, explained || j.Explained
 		share := "."
 		if j.Bounded() {
 			share = strconv.FormatFloat(j.Share, 'f', 3, 64)
@@ -56,7 +56,7 @@ func Mark(rec *vcf.Record, of func(alt int) *Judgement) {
 			fields[i] = append(fields[i], text)
 		}
 	}
-	if !judged {
+	if !assessed {
 		return
 	}
 	for i, key := range []string{infoShare, infoBasis, infoControl, infoAlt, infoDepth} {

@@ -61,20 +61,20 @@ func (c Config) withDefaults() Config {
 
 // Counts are numbers of bases and changes of a sequence.
 type Counts struct {
-	Bases     int `json:"bases"`       // of the sequence, N included
-	Unknown   int `json:"unknown"`     // N
-	Applied   int `json:"applied"`     // changes of the reference
-	Ambiguous int `json:"ambiguous"`   // places with several alleles, whatever they became
-	Filtered  int `json:"filtered"`    // alleles that failed a filter, or that too few reads show
-	Conflicts int `json:"conflicting"` // changes that overlap one before them
-	Untold    int `json:"untold"`      // structural alleles and breakends, whose bases no record states
+	Bases      int `json:"bases"`       // of the sequence, N included
+	Unknown    int `json:"unknown"`     // N
+	Applied    int `json:"applied"`     // changes of the reference
+	Ambiguous  int `json:"ambiguous"`   // places with several alleles, whatever they became
+	Filtered   int `json:"filtered"`    // alleles that failed a filter, or that too few reads show
+	Conflicts  int `json:"conflicting"` // changes that overlap one before them
+	Unresolved int `json:"untold"`      // structural alleles and breakends, whose bases no record states
 }
 
 // Plus is the sum of two.
 func (n Counts) Plus(m Counts) Counts {
 	return Counts{
 		Bases: n.Bases + m.Bases, Unknown: n.Unknown + m.Unknown, Applied: n.Applied + m.Applied,
-		Ambiguous: n.Ambiguous + m.Ambiguous, Filtered: n.Filtered + m.Filtered, Conflicts: n.Conflicts + m.Conflicts, Untold: n.Untold + m.Untold,
+		Ambiguous: n.Ambiguous + m.Ambiguous, Filtered: n.Filtered + m.Filtered, Conflicts: n.Conflicts + m.Conflicts, Unresolved: n.Unresolved + m.Unresolved,
 	}
 }
 
@@ -82,7 +82,7 @@ func (n Counts) Plus(m Counts) Counts {
 type Consensus struct {
 	cfg     Config
 	contigs map[string]*contig
-	told    bool
+	covered bool
 }
 
 // contig is what is known of one contig.
@@ -112,9 +112,9 @@ func New(g *genome.Genome, cfg Config) *Consensus {
 	return c
 }
 
-// TellsReads reports whether any input stated where reads are: a block of a gVCF or a callable stretch.
+// HasCoverage reports whether any input stated where reads are: a block of a gVCF or a callable stretch.
 // Without it all but the variants would be N.
-func (c *Consensus) TellsReads() bool { return c.told }
+func (c *Consensus) HasCoverage() bool { return c.covered }
 
 // Cover records that the reads determine the 0-based positions from start to before end.
 func (c *Consensus) Cover(name string, start, end int) error {
@@ -122,7 +122,7 @@ func (c *Consensus) Cover(name string, start, end int) error {
 	if err != nil {
 		return err
 	}
-	c.told = true
+	c.covered = true
 	at.cover(start, end)
 	return nil
 }
@@ -189,7 +189,7 @@ func (at *contig) other(rec *vcf.Record) error {
 	if err != nil {
 		return err
 	}
-	at.seen.Untold++
+	at.seen.Unresolved++
 	at.edits = append(at.edits, edit{span: span{rec.Pos - 1, end}, uncertain: true})
 	return nil
 }
@@ -213,7 +213,7 @@ func (c *Consensus) block(at *contig, rec *vcf.Record, sample int, genotype vcf.
 	if err != nil {
 		return err
 	}
-	c.told = true
+	c.covered = true
 	text := cmp.Or(field(rec, sample, "MIN_DP"), field(rec, sample, "DP"))
 	depth, err := strconv.Atoi(text)
 	if err != nil {

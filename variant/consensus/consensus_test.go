@@ -85,8 +85,8 @@ func TestConsensus(t *testing.T) {
 		"two insertions at one base": {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 4 . T TCC 30 PASS . GT 1"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Applied: 2, Conflicts: 1, Unknown: 1}},
 		"two behind a change":        {lines: []string{all, "c 4 . T A 30 PASS . GT 1", "c 4 . T TGG 30 PASS . GT 1", "c 4 . T TCC 30 PASS . GT 1"}, want: "ACGNACGTACGTACGTACGT", n: consensus.Counts{Applied: 3, Conflicts: 1, Unknown: 1}},
 		"insertions side by side":    {lines: []string{all, "c 4 . T TGG 30 PASS . GT 1", "c 5 . A ACA 30 PASS . GT 1"}, want: "ACGTGGACACGTACGTACGTACGT", n: consensus.Counts{Applied: 2}},
-		"a structural deletion":      {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15;SVTYPE=DEL GT:DP 1/1:30"}, want: "ACGTNNNNNNNNNNNTACGT", n: consensus.Counts{Untold: 1, Unknown: 11}},
-		"a breakend":                 {lines: []string{all, "c 6 . C C[c:9[ 50 PASS . GT 0/1"}, want: "ACGTANGTACGTACGTACGT", n: consensus.Counts{Untold: 1, Unknown: 1}},
+		"a structural deletion":      {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15;SVTYPE=DEL GT:DP 1/1:30"}, want: "ACGTNNNNNNNNNNNTACGT", n: consensus.Counts{Unresolved: 1, Unknown: 11}},
+		"a breakend":                 {lines: []string{all, "c 6 . C C[c:9[ 50 PASS . GT 0/1"}, want: "ACGTANGTACGTACGTACGT", n: consensus.Counts{Unresolved: 1, Unknown: 1}},
 		"one that isn't there":       {lines: []string{all, "c 5 . A <DEL> 50 PASS END=15 GT:DP 0/0:30"}, want: ref},
 		"reference of two reads":     {lines: []string{"c 6 . C T 3 LowQual . GT:DP 0/0:2", "c 1 . A <*> . . END=5 GT:MIN_DP 0/0:12"}, want: "ACGTA" + strings.Repeat("N", 15), n: consensus.Counts{Unknown: 15}},
 		"an indel of two reads":      {lines: []string{"c 6 . CG C 30 PASS . GT:DP 1/1:2"}, want: strings.Repeat("N", 20), n: consensus.Counts{Filtered: 1, Unknown: 20}},
@@ -139,7 +139,7 @@ func TestReadBED(t *testing.T) {
 		seq, _, err := c.Sequence("c")
 		require.NoError(t, err)
 		assert.Equal(t, want, string(seq), text)
-		assert.Equal(t, text != "", c.TellsReads())
+		assert.Equal(t, text != "", c.HasCoverage())
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *Consensus) ReadBED(r io.Reader, file string) error {
 		if err := errors.Join(err, err2); err != nil {
 			return fmt.Errorf("%s:%d: %q and %q are no start and end", file, n, clip(f[1]), clip(f[2]))
 		}
-		c.told = true
+		c.covered = true
 		if len(f) > 3 && f[3] != "CALLABLE" {
 			end = start // what else it says must be right all the same
 		}

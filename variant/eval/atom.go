@@ -29,13 +29,13 @@ const (
 
 // call is a record with what of it is compared.
 type call struct {
-	record *vcf.Record
-	side   side
-	depth  int     // FORMAT/DP, or INFO/DP; -1 when unknown
-	score  float64 // NaN when missing
-	atoms  []*atom
-	judged int // of its atoms
-	events []*event
+	record  *vcf.Record
+	side    side
+	depth   int     // FORMAT/DP, or INFO/DP; -1 when unknown
+	score   float64 // NaN when missing
+	atoms   []*atom
+	decided int // of its atoms
+	events  []*event
 }
 
 // atom is the least change: one substituted base, an insertion or a deletion. What cannot be taken apart in reasonable
@@ -68,7 +68,7 @@ type verdict struct {
 	segment int  // number of the stretch of matched atoms in its cluster
 	swapped bool // its group's haplotypes were swapped to match
 
-	judged  bool    // there will be no other verdict
+	decided bool    // there will be no other verdict
 	fellows []*atom // of an atom that is right: those of both sides that together spell the same
 }
 
@@ -92,8 +92,8 @@ func (a *atom) stop() int {
 	return 2 * a.end
 }
 
-// growth is how much longer the atom makes its haplotype.
-func (a *atom) growth() int { return len(a.alt) - (a.end - a.start) }
+// lengthChange is how much longer the atom makes its haplotype.
+func (a *atom) lengthChange() int { return len(a.alt) - (a.end - a.start) }
 
 // compare orders atoms as they are played; the side does not count.
 func (a *atom) compare(b *atom) int {

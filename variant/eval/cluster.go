@@ -16,7 +16,7 @@ func (c *cluster) add(a *atom) {
 	}
 	c.atoms = append(c.atoms, a)
 	c.end = max(c.end, a.end)
-	if g := a.growth(); g > 0 {
+	if g := a.lengthChange(); g > 0 {
 		c.longer[a.call.side] += g
 	} else {
 		c.shorter[a.call.side] -= g
@@ -61,8 +61,8 @@ func periodic(u []byte, d int) bool {
 	return true
 }
 
-// judge gives every atom of the cluster its verdict.
-func (s *search) judge(c *cluster) {
+// evaluate gives every atom of the cluster its verdict.
+func (s *search) evaluate(c *cluster) {
 	if c.trivial() {
 		return
 	}
@@ -138,7 +138,7 @@ func (s *search) match(atoms []*atom, segment int) {
 		}
 		for _, p := range best {
 			a := atoms[p.atom]
-			a.matched, a.segment, a.swapped = true, segment+p.segment, p.turned
+			a.matched, a.segment, a.swapped = true, segment+p.segment, p.swapped
 		}
 		assess(atoms, best, func(a *atom, inside bool) { a.inside, a.insideAllele = inside, inside })
 		relate(atoms, best)

@@ -86,7 +86,7 @@ func uniform(s []byte) bool {
 
 // lengthBin is the bin of an insertion's or deletion's length: hap.py's, with single bases by themselves.
 func (a *atom) lengthBin() string {
-	n, what := a.growth(), "insertion"
+	n, what := a.lengthChange(), "insertion"
 	if n < 0 {
 		n, what = -n, "deletion"
 	}

@@ -253,18 +253,18 @@ func (c *comparison) finish(cl *cluster, contig *genome.Contig) error {
 		a.inside = c.opts.Regions == nil || c.opts.Regions.holds(contig, a)
 		a.insideAllele = a.inside
 	}
-	c.search.judge(cl)
+	c.search.evaluate(cl)
 	c.tally.add(cl, contig)
 	for _, a := range cl.atoms {
-		a.judged = true
-		a.call.judged++
+		a.decided = true
+		a.call.decided++
 	}
 	if c.opts.Each == nil {
 		c.waiting = [2][]*call{}
 		return nil
 	}
 	for sd, calls := range c.waiting {
-		for len(calls) > 0 && calls[0].judged == len(calls[0].atoms) {
+		for len(calls) > 0 && calls[0].decided == len(calls[0].atoms) {
 			if err := c.opts.Each(calls[0].outcome(c.tally.genotypes)); err != nil {
 				return fmt.Errorf("telling the outcome of %s:%d: %w", contig.Name, calls[0].record.Pos, err)
 			}

@@ -80,15 +80,15 @@ func (v *event) distance(w *event) int {
 	return max(0, gap+1)
 }
 
-// judged reports whether the comparison has dealt with all that decides about the event.
-func (v *event) judged() bool {
+// decided reports whether the comparison has dealt with all that decides about the event.
+func (v *event) decided() bool {
 	for _, a := range v.atoms {
-		if !a.judged {
+		if !a.decided {
 			return false
 		}
 		for _, b := range a.fellows {
 			for _, w := range b.events {
-				if slices.ContainsFunc(w.atoms, func(c *atom) bool { return !c.judged }) {
+				if slices.ContainsFunc(w.atoms, func(c *atom) bool { return !c.decided }) {
 					return false
 				}
 			}

@@ -202,24 +202,24 @@ func TestProperties(t *testing.T) {
 		seq := repetitive(r, 600)
 		truth := randomChanges(r, seq)
 		query := damaged(r, seq, truth)
-		tell := func() string { return fmt.Sprintf("case %d: %s\ntruth %v\nquery %v", n, seq, truth, query) }
+		describe := func() string { return fmt.Sprintf("case %d: %s\ntruth %v\nquery %v", n, seq, truth, query) }
 
 		self := compare(t, seq, lines(truth), lines(truth), eval.Options{}).Row("all", "ALL")
-		require.InDelta(t, 1, *self.Genotypes.F1, 0, "a set against itself: %s", tell())
+		require.InDelta(t, 1, *self.Genotypes.F1, 0, "a set against itself: %s", describe())
 		require.InDelta(t, 1, *self.Alleles.F1, 0)
 
 		plain := compare(t, seq, lines(truth), lines(query), eval.Options{})
 		want := all(plain)
 		words := respelled(r, seq, query)
-		require.Equal(t, want, all(compare(t, seq, lines(truth), lines(words), eval.Options{})), "respelled query: %s\n%v", tell(), words)
+		require.Equal(t, want, all(compare(t, seq, lines(truth), lines(words), eval.Options{})), "respelled query: %s\n%v", describe(), words)
 		words = respelled(r, seq, truth)
-		require.Equal(t, want, all(compare(t, seq, lines(words), lines(query), eval.Options{})), "respelled truth: %s\n%v", tell(), words)
+		require.Equal(t, want, all(compare(t, seq, lines(words), lines(query), eval.Options{})), "respelled truth: %s\n%v", describe(), words)
 
 		swapped := compare(t, seq, lines(query), lines(truth), eval.Options{})
 		for _, kind := range []string{"SNP", "INDEL", "ALL"} {
 			a, b := plain.Row("all", kind), swapped.Row("all", kind)
 			for _, f := range [][2]*eval.Figures{{a.Genotypes, b.Genotypes}, {&a.Alleles, &b.Alleles}} {
-				require.Equal(t, []int{f[0].TruthTP, f[0].TruthFN, f[0].QueryTP, f[0].QueryFP}, []int{f[1].QueryTP, f[1].QueryFP, f[1].TruthTP, f[1].TruthFN}, tell())
+				require.Equal(t, []int{f[0].TruthTP, f[0].TruthFN, f[0].QueryTP, f[0].QueryFP}, []int{f[1].QueryTP, f[1].QueryFP, f[1].TruthTP, f[1].TruthFN}, describe())
 			}
 		}
 		right += plain.Row("all", "ALL").Genotypes.QueryTP

@@ -31,7 +31,7 @@ type path struct {
 	busy   [2][2]int // by side and haplotype: the slot from which on the reference is to be spelled again
 	tail   [2][]byte // by haplotype: what the side that is ahead has spelled and the other has not
 	ahead  [2]side
-	groups []uint8 // by number of the linkage group: free, asGiven or turned
+	groups []uint8 // by number of the linkage group: free, asGiven or swapped
 	has    [2]bool // sides that have an atom in the open segment
 
 	played  int // atoms
@@ -45,21 +45,21 @@ type step struct {
 	before  *step
 	atom    int
 	segment int
-	turned  bool
+	swapped bool
 }
 
 // Orientations of a linkage group.
 const (
 	free uint8 = iota
 	asGiven
-	turned
+	swapped
 )
 
 // played is an atom that the best path plays.
 type played struct {
 	atom    int // index
 	segment int
-	turned  bool
+	swapped bool
 }
 
 // run returns the largest set of atoms that match, in playing order; ok is false if the search was given up.
@@ -107,7 +107,7 @@ func (s *search) walk(atoms []*atom) (best []played, ok bool) {
 		}
 	}
 	for st := winner.last; st != nil; st = st.before {
-		best = append(best, played{st.atom, st.segment, st.turned})
+		best = append(best, played{st.atom, st.segment, st.swapped})
 	}
 	slices.Reverse(best)
 	return best, true
@@ -213,9 +213,9 @@ func (s *search) choose(atoms []*atom, i, group int) {
 	s.next = s.next[:0]
 	for _, p := range s.paths {
 		s.next = append(s.next, p)
-		for _, orientation := range [...]uint8{asGiven, turned} {
+		for _, orientation := range [...]uint8{asGiven, swapped} {
 			switch {
-			case orientation == turned && (s.haplotypes == 1 || !a.het()):
+			case orientation == swapped && (s.haplotypes == 1 || !a.het()):
 				continue
 			case group >= 0 && s.haplotypes == 2 && p.groups[group] != free && p.groups[group] != orientation:
 				continue
@@ -224,7 +224,7 @@ func (s *search) choose(atoms []*atom, i, group int) {
 				if group >= 0 {
 					q.groups[group] = orientation
 				}
-				q.last = &step{before: p.last, atom: i, segment: q.segment, turned: orientation == turned}
+				q.last = &step{before: p.last, atom: i, segment: q.segment, swapped: orientation == swapped}
 				s.next = append(s.next, q)
 			}
 		}
@@ -239,7 +239,7 @@ func (s *search) mask(a *atom, orientation uint8) uint8 {
 		return 1
 	case a.ploidy != 2:
 		return 3 // both haplotypes of the walk stand for the one there is
-	case orientation == turned:
+	case orientation == swapped:
 		return a.haplotypes>>1 | a.haplotypes&1<<1
 	}
 	return a.haplotypes
@@ -403,7 +403,7 @@ func (s *search) idle(atoms []*atom, segment []played, sd side) (pairs [][2]int)
 		for i := range mine {
 			for j := range i {
 				a, b := atoms[mine[i].atom], atoms[mine[j].atom]
-				if a.growth() == 0 || a.growth()+b.growth() != 0 || s.playedMask(a, mine[i]) != s.playedMask(b, mine[j]) {
+				if a.lengthChange() == 0 || a.lengthChange()+b.lengthChange() != 0 || s.playedMask(a, mine[i]) != s.playedMask(b, mine[j]) {
 					continue
 				}
 				rest := slices.Concat(mine[:j], mine[j+1:i], mine[i+1:])
@@ -423,8 +423,8 @@ func (s *search) idle(atoms []*atom, segment []played, sd side) (pairs [][2]int)
 }
 
 func (s *search) playedMask(a *atom, p played) uint8 {
-	if p.turned {
-		return s.mask(a, turned)
+	if p.swapped {
+		return s.mask(a, swapped)
 	}
 	return s.mask(a, asGiven)
 }

@@ -191,15 +191,15 @@ func TestSearchAgainstAllChoices(t *testing.T) {
 			s := &search{seq: seq, haplotypes: haplotypes, maxPaths: 1 << 20}
 			best, ok := s.walk(atoms)
 			require.True(t, ok)
-			require.Len(t, best, want, "case %d: %s %s", n, seq, tell(atoms))
+			require.Len(t, best, want, "case %d: %s %s", n, seq, describe(atoms))
 			chosen := make(choice, len(atoms))
 			for _, p := range best {
 				chosen[p.atom] = asGiven
-				if p.turned {
-					chosen[p.atom] = turned
+				if p.swapped {
+					chosen[p.atom] = swapped
 				}
 			}
-			require.True(t, chosen.consistent(atoms, haplotypes) && (want == 0 || chosen.matches(s, seq, atoms, haplotypes)), "case %d: %s %s", n, seq, tell(atoms))
+			require.True(t, chosen.consistent(atoms, haplotypes) && (want == 0 || chosen.matches(s, seq, atoms, haplotypes)), "case %d: %s %s", n, seq, describe(atoms))
 			if want > 2 {
 				several++
 			}
@@ -208,7 +208,7 @@ func TestSearchAgainstAllChoices(t *testing.T) {
 	require.Greater(t, several, cases/50, "cases that a comparison of rows does not solve")
 }
 
-func tell(atoms []*atom) string {
+func describe(atoms []*atom) string {
 	var b strings.Builder
 	for _, a := range atoms {
 		fmt.Fprintf(&b, "\n%d %d-%d %q haplotypes %b group %d", a.call.side, a.start, a.end, a.alt, a.haplotypes, a.group)
@@ -257,7 +257,7 @@ func TestClustersAreIndependent(t *testing.T) {
 		best, ok := s.walk(c.atoms)
 		require.True(t, ok)
 		parts += len(best)
-		require.Equal(t, len(whole), parts, "case %d: %s %s", n, seq, tell(atoms))
+		require.Equal(t, len(whole), parts, "case %d: %s %s", n, seq, describe(atoms))
 		if clusters > 0 && parts > 0 {
 			splits++
 		}
@@ -330,9 +330,9 @@ func TestExtent(t *testing.T) {
 				return want[:start] == string(seq[:start]) && want[start+len(a.alt):] == string(seq[start:])
 			}
 			for at := a.from; at <= a.to; at++ {
-				require.True(t, same(at), "%s %s at %d", seq, tell([]*atom{a}), at)
+				require.True(t, same(at), "%s %s at %d", seq, describe([]*atom{a}), at)
 			}
-			require.False(t, same(a.from-1) || same(a.to+1), "%s %s", seq, tell([]*atom{a}))
+			require.False(t, same(a.from-1) || same(a.to+1), "%s %s", seq, describe([]*atom{a}))
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (s *source) settled(rank int) *event {
 		return nil
 	}
 	v := s.events[0]
-	if s.rank == rank && s.ahead.Pos-1 <= v.end+farthest+s.opts.MaxLength || !v.judged() {
+	if s.rank == rank && s.ahead.Pos-1 <= v.end+farthest+s.opts.MaxLength || !v.decided() {
 		return nil
 	}
 	s.events = s.events[1:]

@@ -251,11 +251,11 @@ func (a *atom) sameAllele(b *atom) bool {
 	if a.start != a.end || a.alt == "" {
 		return a.alt == b.alt
 	}
-	turned := func(x *atom) string { // the insertion as it is written at its first place
+	rotated := func(x *atom) string { // the insertion as it is written at its first place
 		k := (x.start - x.from) % len(x.alt)
 		return x.alt[len(x.alt)-k:] + x.alt[:len(x.alt)-k]
 	}
-	return turned(a) == turned(b)
+	return rotated(a) == rotated(b)
 }
 
 // result turns counts into figures.

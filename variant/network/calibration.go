@@ -126,21 +126,21 @@ func (c calibrations) probabilities(scores []float32, of class) {
 	curves := c[of]
 	copies := scores[variant.ScoreCopies:variant.ScoreZygosity]
 	if of.ploidy == variant.Haploid {
-		judgeHaploid(copies, curves.Qual)
+		scoreHaploid(copies, curves.Qual)
 	} else {
-		judgeCopies(copies, curves)
+		scoreCopies(copies, curves)
 	}
 	logSoftmax(scores[variant.ScoreZygosity:variant.ScoreLength])
 	logSoftmax(scores[variant.ScoreLength:variant.Scores])
 }
 
-// judgeHaploid leaves one copy out: a haploid sample has an allele or not.
-func judgeHaploid(copies []float32, qual calibration.Curve) {
+// scoreHaploid leaves one copy out: a haploid sample has an allele or not.
+func scoreHaploid(copies []float32, qual calibration.Curve) {
 	absent, present := presence(logit(copies[2])-logit(copies[0]), qual)
 	copies[0], copies[1], copies[2] = asLog(absent), leastLog, asLog(present)
 }
 
-func judgeCopies(copies []float32, curves Calibration) {
+func scoreCopies(copies []float32, curves Calibration) {
 	none, one, two := logit(copies[0]), logit(copies[1]), logit(copies[2])
 	more, less := max(one, two), min(one, two)
 	absent, present := presence(more+softplus(less-more)-none, curves.Qual)

@@ -12,8 +12,8 @@ import (
 	"github.com/porestream/porestream/variant"
 )
 
-// judged returns the scores that follow from the copies' logits.
-func judged(c calibrations, of class, none, one, two float32) [3]float64 {
+// calibrated returns the scores that follow from the copies' logits.
+func calibrated(c calibrations, of class, none, one, two float32) [3]float64 {
 	scores := make([]float32, variant.Scores)
 	scores[0], scores[1], scores[2] = none, one, two
 	c.probabilities(scores, of)
@@ -53,7 +53,7 @@ func TestProbabilitiesWithoutCalibration(t *testing.T) {
 }
 
 func TestHaploidLeavesOneCopyOut(t *testing.T) {
-	got := judged(nil, class{typeIndel, variant.Haploid}, 1, 50, 3)
+	got := calibrated(nil, class{typeIndel, variant.Haploid}, 1, 50, 3)
 	want := plain(1, 3)
 	assert.InDelta(t, want[0], math.Exp(got[0]), 1e-6)
 	assert.InDelta(t, want[1], math.Exp(got[2]), 1e-6)
@@ -71,19 +71,19 @@ func TestCalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for range 500 {
 		none, one, two := float32(8*rng.NormFloat64()), float32(5*rng.NormFloat64()), float32(5*rng.NormFloat64())
-		before := judged(nil, of, none, one, two)
-		after := judged(c, of, none, one, two)
+		before := calibrated(nil, of, none, one, two)
+		after := calibrated(c, of, none, one, two)
 		require.InDelta(t, qual.At(phredOf(before[0])), phredOf(after[0]), 1e-4)
 		require.InDelta(t, 1, math.Exp(after[0])+math.Exp(after[1])+math.Exp(after[2]), 1e-5)
 		require.InDelta(t, before[2]-before[1], after[2]-after[1], 1e-4, "copies share in proportion")
 
-		after = judged(c, class{typeIndel, variant.Diploid}, none, one, two)
+		after = calibrated(c, class{typeIndel, variant.Diploid}, none, one, two)
 		require.InDelta(t, qual.At(phredOf(before[0])), phredOf(after[0]), 1e-4)
 		odds := 10 / math.Ln10 * math.Abs(float64(two)-float64(one))
 		require.InDelta(t, gq.At(odds), 10/math.Ln10*math.Abs(after[2]-after[1]), 1e-3)
 		require.Equal(t, two > one, after[2] > after[1], "the likelier number stays so")
 
-		require.Equal(t, before, judged(c, class{typeSNP, variant.Mixture}, none, one, two), "no calibration is for mixtures")
+		require.Equal(t, before, calibrated(c, class{typeSNP, variant.Mixture}, none, one, two), "no calibration is for mixtures")
 	}
 }
 
@@ -97,14 +97,14 @@ func TestExtremes(t *testing.T) {
 	} {
 		for _, ploidy := range []variant.Ploidy{variant.Haploid, variant.Diploid, variant.Mixture} {
 			for _, curves := range []calibrations{nil, c} {
-				got := judged(curves, class{typeSNP, ploidy}, logits[0], logits[1], logits[2])
+				got := calibrated(curves, class{typeSNP, ploidy}, logits[0], logits[1], logits[2])
 				for i, v := range got {
 					require.False(t, math.IsNaN(v) || math.IsInf(v, 0) || v > 0, "%v at ploidy %v: score %d is %v", logits, ploidy, i, v)
 				}
 			}
 		}
 	}
-	sure := judged(nil, class{typeSNP, variant.Diploid}, 40, 0, 0)
+	sure := calibrated(nil, class{typeSNP, variant.Diploid}, 40, 0, 0)
 	assert.InDelta(t, -40+math.Ln2, math.Log(math.Exp(sure[1])+math.Exp(sure[2])), 1e-4, "what is improbable keeps its size")
 	assert.InDelta(t, -40, sure[1], 1e-4)
 }
@@ -115,7 +115,7 @@ func TestCalibrationIsMonotone(t *testing.T) {
 	c := newCalibrations([]Calibration{{Type: "snp", Ploidy: "1", Qual: calibration.Curve{{1, 0.5}, {1.5, 3}, {40, 3}, {60, 61}}}})
 	last := math.Inf(1)
 	for odds := float32(-30); odds < 30; odds += 0.05 {
-		got := judged(c, class{typeSNP, variant.Haploid}, 0, 0, odds)
+		got := calibrated(c, class{typeSNP, variant.Haploid}, 0, 0, odds)
 		require.LessOrEqual(t, got[0], last)
 		last = got[0]
 	}

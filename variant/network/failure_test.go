@@ -81,7 +81,7 @@ func ask(n *Network, values ...float32) ([]float32, error) {
 		scalars[variant.ScalarPloidy], scalars[variant.ScalarType] = 1, 1
 		x = append(x, example...)
 	}
-	return n.Judge(nil, x)
+	return n.Score(nil, x)
 }
 
 // requireOdds checks that answers are those to the given values.
@@ -93,21 +93,21 @@ func requireOdds(t *testing.T, scores []float32, values ...float32) {
 	}
 }
 
-// TestJudgesShareBatches: what several ask at once is computed together.
-func TestJudgesShareBatches(t *testing.T) {
+// TestCallersShareBatches: what several ask at once is computed together.
+func TestCallersShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEcho(8, nil)
 		n := on(t, e, Config{MaxDelay: time.Hour})
-		var judging sync.WaitGroup
+		var scoring sync.WaitGroup
 		for i := range 4 {
-			judging.Go(func() {
+			scoring.Go(func() {
 				a, b, c := float32(i), float32(i)+0.25, float32(-i)
 				scores, err := ask(n, a, b, c)
 				assert.NoError(t, err)
 				requireOdds(t, scores, a, b, c)
 			})
 		}
-		judging.Wait()
+		scoring.Wait()
 		total := 0
 		for _, size := range e.sizes {
 			total += size
@@ -141,7 +141,7 @@ func TestFailedBatch(t *testing.T) {
 		require.NoError(t, n.Close())
 
 		n = on(t, newEcho(2, fails(1, 2)), Config{})
-		scores, err = n.Judge([]float32{5}, make([]float32, 5*variant.ExampleSize)) // three batches
+		scores, err = n.Score([]float32{5}, make([]float32, 5*variant.ExampleSize)) // three batches
 		require.ErrorIs(t, err, broken)
 		assert.EqualError(t, err, "model echo on cpu: running a batch of 2 windows: the device is broken")
 		assert.Equal(t, []float32{5}, scores, "what was there stays")

@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer, model string) (*metrics, error) {
 	return &metrics{examples: examples.WithLabelValues(model), duration: duration.WithLabelValues(model)}, nil
 }
 
-func (m *metrics) judged(examples int, d time.Duration) {
+func (m *metrics) scored(examples int, d time.Duration) {
 	if m != nil {
 		m.examples.Add(float64(examples))
 		m.duration.Observe(d.Seconds())

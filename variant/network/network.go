@@ -137,14 +137,14 @@ func (n *Network) start(runners *infer.Runners, cfg Config) error {
 	return err
 }
 
-// Judge implements [variant.Network]. It waits for the device, which is bounded by
+// Score implements [variant.Network]. It waits for the device, which is bounded by
 // Config.DeviceTimeout for each batch. An error is the device's, and dst is then
 // returned as it was.
-func (n *Network) Judge(dst, examples []float32) ([]float32, error) {
-	return n.judge(dst, examples, n.calibrations)
+func (n *Network) Score(dst, examples []float32) ([]float32, error) {
+	return n.score(dst, examples, n.calibrations)
 }
 
-func (n *Network) judge(dst, examples []float32, curves calibrations) ([]float32, error) {
+func (n *Network) score(dst, examples []float32, curves calibrations) ([]float32, error) {
 	count := len(examples) / variant.ExampleSize
 	if count*variant.ExampleSize != len(examples) {
 		return dst, fmt.Errorf("%d values are no whole number of examples of %d", len(examples), variant.ExampleSize)
@@ -163,7 +163,7 @@ func (n *Network) judge(dst, examples []float32, curves calibrations) ([]float32
 		of := classOf(examples[i*variant.ExampleSize : (i+1)*variant.ExampleSize])
 		curves.probabilities(scores[i*variant.Scores:(i+1)*variant.Scores], of)
 	}
-	n.metrics.judged(count, time.Since(start))
+	n.metrics.scored(count, time.Since(start))
 	return out, nil
 }
 

@@ -53,13 +53,13 @@ func examples(seed uint64, n int) []float32 {
 	return x
 }
 
-// TestJudge holds answers to the network's layer, computed here in float64.
-func TestJudge(t *testing.T) {
+// TestScore holds answers to the network's layer, computed here in float64.
+func TestScore(t *testing.T) {
 	spec := networktest.Random(1)
 	spec.Bias = func(score int) float32 { return float32(score) / 10 }
 	n := open(t, networktest.Model(t, spec), network.Config{})
 	x := examples(1, 20)
-	dst, err := n.Judge([]float32{7}, x)
+	dst, err := n.Score([]float32{7}, x)
 	require.NoError(t, err)
 	require.Len(t, dst, 1+20*variant.Scores)
 	require.Equal(t, float32(7), dst[0])
@@ -92,10 +92,10 @@ func TestJudge(t *testing.T) {
 	}
 	assert.Equal(t, "cpu", n.Device())
 
-	dst, err = n.Judge(dst[:0], nil)
+	dst, err = n.Score(dst[:0], nil)
 	require.NoError(t, err)
 	require.Empty(t, dst)
-	dst, err = n.Judge([]float32{1}, x[1:])
+	dst, err = n.Score([]float32{1}, x[1:])
 	require.ErrorContains(t, err, "no whole number of examples")
 	require.Equal(t, []float32{1}, dst)
 }
@@ -108,14 +108,14 @@ func TestBatchesChangeNothing(t *testing.T) {
 	model.Manifest.Calibration = []network.Calibration{{Type: "snp", Ploidy: "2", Qual: calibration.Curve{{20, 17}}, GQ: calibration.Curve{{10, 9}}}}
 	const count = 60
 	x := examples(2, count)
-	want, err := open(t, model, network.Config{Batch: 1, Sessions: 1}).Judge(nil, x)
+	want, err := open(t, model, network.Config{Batch: 1, Sessions: 1}).Score(nil, x)
 	require.NoError(t, err)
 	for _, cfg := range []network.Config{{}, {Batch: 3, Sessions: 2}, {Batch: 16, Sessions: 1}, {Batch: 64, Sessions: 3}, {Batch: 200}} {
 		n := open(t, model, cfg)
 		for seed := range uint64(5) {
-			var judging sync.WaitGroup
+			var scoring sync.WaitGroup
 			for worker := range uint64(6) {
-				judging.Go(func() {
+				scoring.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, worker))
 					order := rng.Perm(count)
 					for len(order) > 0 {
@@ -125,7 +125,7 @@ func TestBatchesChangeNothing(t *testing.T) {
 						for _, i := range part {
 							in = append(in, x[i*variant.ExampleSize:(i+1)*variant.ExampleSize]...)
 						}
-						got, err := n.Judge(nil, in)
+						got, err := n.Score(nil, in)
 						if !assert.NoError(t, err) {
 							return
 						}
@@ -137,7 +137,7 @@ func TestBatchesChangeNothing(t *testing.T) {
 					}
 				})
 			}
-			judging.Wait()
+			scoring.Wait()
 		}
 	}
 }
@@ -178,9 +178,9 @@ func TestNewRefusesNetworksThatDoNotFit(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	n := open(t, networktest.Model(t, networktest.Random(3)), network.Config{Registerer: reg, Batch: 4, Sessions: 1, MaxDelay: time.Hour})
-	_, err := n.Judge(nil, examples(3, 9))
+	_, err := n.Score(nil, examples(3, 9))
 	require.NoError(t, err)
-	_, err = n.Judge(nil, examples(4, 1))
+	_, err = n.Score(nil, examples(4, 1))
 	require.NoError(t, err)
 	families, err := reg.Gather()
 	require.NoError(t, err)
@@ -222,8 +222,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestSetsOfReadsAreJudgedByTheirOwnCurves where they have some, and by the shared ones else.
-func TestSetsOfReadsAreJudgedByTheirOwnCurves(t *testing.T) {
+// TestSetsOfReadsAreScoredByTheirOwnCurves where they have some, and by the shared ones else.
+func TestSetsOfReadsAreScoredByTheirOwnCurves(t *testing.T) {
 	model, err := network.LoadModel(files(t))
 	require.NoError(t, err)
 	n := open(t, model, network.Config{})
@@ -238,12 +238,12 @@ func TestSetsOfReadsAreJudgedByTheirOwnCurves(t *testing.T) {
 	assert.Nil(t, suits[1].Errors)
 
 	x := examples(3, 36)
-	shared, err := n.Judge(nil, x)
+	shared, err := n.Score(nil, x)
 	require.NoError(t, err)
-	rest, err := suits[1].Network.Judge(nil, x)
+	rest, err := suits[1].Network.Score(nil, x)
 	require.NoError(t, err)
 	assert.Equal(t, shared, rest)
-	own, err := suits[0].Network.Judge(nil, x)
+	own, err := suits[0].Network.Score(nil, x)
 	require.NoError(t, err)
 	differ := 0
 	for i := range 36 {

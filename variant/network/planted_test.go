@@ -25,23 +25,23 @@ func TestPlantedFaults(t *testing.T) {
 	plant := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) }
 	x := examples(7, 6)
 	n := open(t, model, network.Config{Batch: 8, Sessions: 1})
-	want, err := n.Judge(nil, x)
+	want, err := n.Score(nil, x)
 	require.NoError(t, err)
 	again := func() {
 		t.Helper()
-		got, err := n.Judge(nil, x)
+		got, err := n.Score(nil, x)
 		require.NoError(t, err)
 		require.True(t, equalBits(got, want))
 	}
 	plant("error 1")
 	again() // computed once more
 	plant("error 2")
-	got, err := n.Judge(want[:variant.Scores:variant.Scores], x)
+	got, err := n.Score(want[:variant.Scores:variant.Scores], x)
 	require.ErrorContains(t, err, "model test on cpu: running a batch of 6 windows: planted failure")
 	require.Len(t, got, variant.Scores)
 	again()
 	plant("shape")
-	_, err = n.Judge(nil, x)
+	_, err = n.Score(nil, x)
 	require.ErrorContains(t, err, "it computed 5")
 	plant("")
 	again()
@@ -50,7 +50,7 @@ func TestPlantedFaults(t *testing.T) {
 	hanging, err := network.New(model, network.Config{Device: "cpu", Sessions: 1, DeviceTimeout: 500 * time.Millisecond})
 	require.NoError(t, err)
 	var hung *infer.HungError
-	_, err = hanging.Judge(nil, x)
+	_, err = hanging.Score(nil, x)
 	require.ErrorAs(t, err, &hung)
 	require.ErrorAs(t, hanging.Watch(t.Context()), &hung)
 	require.NoError(t, hanging.Close())

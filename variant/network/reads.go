@@ -142,9 +142,9 @@ type suited struct {
 	calibrations calibrations
 }
 
-// Judge implements [variant.Network].
-func (s suited) Judge(dst, examples []float32) ([]float32, error) {
-	return s.judge(dst, examples, s.calibrations)
+// Score implements [variant.Network].
+func (s suited) Score(dst, examples []float32) ([]float32, error) {
+	return s.score(dst, examples, s.calibrations)
 }
 
 var _ variant.Suited = (*Network)(nil)

@@ -119,7 +119,7 @@ func Resolve(sites int, reads []Read) (*Result, error) {
 	for _, g := range newGraph(sites, informative).divide(make([]int, sites)) {
 		g.solve()
 		for _, set := range g.settle() {
-			set.tell(res.Sites)
+			set.writeSites(res.Sites)
 		}
 	}
 	for i, r := range reads {
@@ -156,8 +156,8 @@ func compareReads(a, b Read) int {
 	})
 }
 
-// tell writes what is known of the sites of a phase set.
-func (g *graph) tell(sites []Site) {
+// writeSites writes what is known of the sites of a phase set.
+func (g *graph) writeSites(sites []Site) {
 	for i, b := range g.places() {
 		sites[g.sites[i]] = Site{Set: g.sites[0], Swapped: g.turn[i] != g.turn[0], Quality: phred(b.llr)}
 	}

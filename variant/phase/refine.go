@@ -132,7 +132,7 @@ func (g *graph) settle() []*graph {
 		g := work[len(work)-1]
 		work = work[:len(work)-1]
 		g.refine()
-		part, sound := g.judge()
+		part, sound := g.partition()
 		if sound {
 			out = append(out, g)
 			continue
@@ -142,11 +142,11 @@ func (g *graph) settle() []*graph {
 	return out
 }
 
-// judge returns the part of g that each site belongs to, and whether there is
+// partition returns the part of g that each site belongs to, and whether there is
 // but one. Sites that the haplotypes don't explain go first, since they speak
 // against their neighbours; then those whose place is in doubt, and doubtful
 // links.
-func (g *graph) judge() (part []int, sound bool) {
+func (g *graph) partition() (part []int, sound bool) {
 	part = make([]int, len(g.sites))
 	places := g.places()
 	for _, doubt := range []func(ballot) bool{ballot.divided, ballot.weak} {

@@ -14,15 +14,15 @@ import (
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
-	segments    *prometheus.CounterVec
-	revisions   *prometheus.CounterVec
-	alleles     *prometheus.CounterVec
-	models      *prometheus.CounterVec
-	coverages   prometheus.Counter
-	reference   prometheus.Gauge
-	told        prometheus.Counter
-	motifs      motifMetrics
-	deadLetters *prometheus.CounterVec
+	segments           *prometheus.CounterVec
+	revisions          *prometheus.CounterVec
+	alleles            *prometheus.CounterVec
+	models             *prometheus.CounterVec
+	coverages          prometheus.Counter
+	reference          prometheus.Gauge
+	referenceRevisions prometheus.Counter
+	motifs             motifMetrics
+	deadLetters        *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with reg. deadLetters counts by stage and
@@ -52,18 +52,18 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		reference: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "porestream_variant_reference_bases", Help: "Length of the reference.",
 		}),
-		told: prometheus.NewCounter(prometheus.CounterOpts{
+		referenceRevisions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_reference_revisions_total",
 			Help: "Revisions of what is told of places without a variant (--gvcf, --callable) emitted, by stretches of 4,096 positions.",
 		}),
 		deadLetters: deadLetters,
 	}
 	m.motifs = newMotifMetrics(reg)
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.coverages, m.reference, m.told)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.coverages, m.reference, m.referenceRevisions)
 	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
-	for match := variant.Untold; match <= variant.Mismatched; match++ {
+	for match := variant.Undeclared; match <= variant.Mismatched; match++ {
 		m.models.WithLabelValues(match.String())
 	}
 	for _, t := range []string{typeSNP, typeInsertion, typeDeletion, typeComplex} {
@@ -109,9 +109,9 @@ func (m *Metrics) calledBy(match variant.Match) {
 	}
 }
 
-func (m *Metrics) referenceTold() {
+func (m *Metrics) referenceEmitted() {
 	if m != nil {
-		m.told.Inc()
+		m.referenceRevisions.Inc()
 	}
 }
 

@@ -75,10 +75,10 @@ func TestMismatchIsAFunctionOfTheReads(t *testing.T) {
 		}
 		return list
 	}
-	want := final(statetest.Law(t, func() stream.Handler { return judging(t, g, new(tailored), nil) }, recs(0), 12, 1))
+	want := final(statetest.Law(t, func() stream.Handler { return networkHandler(t, g, new(tailored), nil) }, recs(0), 12, 1))
 	require.NotEmpty(t, want)
 	for seed := range uint64(3) {
-		require.Equal(t, want, final(handle(t, judging(t, g, new(tailored), nil), recs(seed+1)).outs()))
+		require.Equal(t, want, final(handle(t, networkHandler(t, g, new(tailored), nil), recs(seed+1)).outs()))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestModelsAreCountedAndReported(t *testing.T) {
 		values = append(values, segmentValue(t, s))
 	}
 	handle(t, h, records(values))
-	for match, want := range map[variant.Match]float64{variant.Matched: 30, variant.Mismatched: 10, variant.Unnamed: 10, variant.Untold: 0} {
+	for match, want := range map[variant.Match]float64{variant.Matched: 30, variant.Mismatched: 10, variant.Unnamed: 10, variant.Undeclared: 0} {
 		require.Equal(t, want, testutil.ToFloat64(m.models.WithLabelValues(match.String())), match)
 	}
 	models := regions.Models()

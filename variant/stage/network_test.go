@@ -24,14 +24,14 @@ import (
 // doses is a network that goes by what independent reads say of the number of
 // copies, which is among the scalars. It fails when fails says so.
 type doses struct {
-	calls, judged int
+	calls, scored int
 	fails         func(call int) error // nil: never
 }
 
 // scalarDoses is where an example holds the log likelihoods, as asinh(x)/5.
 const scalarDoses = 24
 
-func (n *doses) Judge(dst, examples []float32) ([]float32, error) {
+func (n *doses) Score(dst, examples []float32) ([]float32, error) {
 	n.calls++
 	if n.fails != nil {
 		if err := n.fails(n.calls); err != nil {
@@ -39,7 +39,7 @@ func (n *doses) Judge(dst, examples []float32) ([]float32, error) {
 		}
 	}
 	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
-		n.judged++
+		n.scored++
 		scalars := examples[variant.ExamplePlanes*variant.ExampleColumns:]
 		logs := [3]float64{0, math.Log(1e-3), math.Log(5e-4)}
 		sum := 0.0
@@ -61,8 +61,8 @@ func (n *doses) Judge(dst, examples []float32) ([]float32, error) {
 
 func (n *doses) Fingerprint() string { return "doses" }
 
-// judging makes handlers that share a network.
-func judging(t testing.TB, g *genome.Genome, n variant.Network, m *Metrics) stream.Handler {
+// networkHandler makes handlers that share a network.
+func networkHandler(t testing.TB, g *genome.Genome, n variant.Network, m *Metrics) stream.Handler {
 	t.Helper()
 	h, err := New(Config{
 		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m,
@@ -74,24 +74,24 @@ func judging(t testing.TB, g *genome.Genome, n variant.Network, m *Metrics) stre
 	return h
 }
 
-// TestNetworkJudges: with a network a run has the calls of the truth, and nothing
+// TestNetworkScores: with a network a run has the calls of the truth, and nothing
 // is called that it has not scored.
-func TestNetworkJudges(t *testing.T) {
+func TestNetworkScores(t *testing.T) {
 	g := lambda(t)
 	n := new(doses)
 	m := NewMetrics(prometheus.NewRegistry(), prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
-	outs := handle(t, judging(t, g, n, m), runRecords(t, simulate(t, g, "run-1", "lambda", 80, 5))).outs()
+	outs := handle(t, networkHandler(t, g, n, m), runRecords(t, simulate(t, g, "run-1", "lambda", 80, 5))).outs()
 	if got := finals(t, outs); len(got) < len(truth) {
 		t.Errorf("final calls %q", got)
 	}
-	if n.judged == 0 {
+	if n.scored == 0 {
 		t.Error("nothing was judged")
 	}
 	if got := testutil.ToFloat64(m.alleles.WithLabelValues("snp")); got < float64(len(truth)) {
 		t.Errorf("%v SNPs are counted", got)
 	}
 	never := &doses{fails: func(int) error { return errors.New("not today") }}
-	h := judging(t, g, never, nil)
+	h := networkHandler(t, g, never, nil)
 	emit := new(fakeEmitter)
 	var err error
 	for _, rec := range runRecords(t, simulate(t, g, "run-1", "lambda", 80, 5)) {
@@ -114,9 +114,9 @@ func TestLawWithNetwork(t *testing.T) {
 	n := new(doses)
 	segments := aligntest.Lambda(t, "run-1", "lambda")
 	values := append(runValues(t, "run-1", "lambda", segments[:60]), segmentValue(t, segments[61]), markerValue(t, "run-1", "lambda", 0, 1, true))
-	outs := statetest.Law(t, func() stream.Handler { return judging(t, g, n, nil) }, records(values), 8, 3)
-	if len(calls(t, outs)) == 0 || n.judged == 0 {
-		t.Errorf("%d calls of %d judged alleles", len(calls(t, outs)), n.judged)
+	outs := statetest.Law(t, func() stream.Handler { return networkHandler(t, g, n, nil) }, records(values), 8, 3)
+	if len(calls(t, outs)) == 0 || n.scored == 0 {
+		t.Errorf("%d calls of %d judged alleles", len(calls(t, outs)), n.scored)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestLawWithNetwork(t *testing.T) {
 func TestDeviceFailureLosesNothing(t *testing.T) {
 	g := lambda(t)
 	recs := runRecords(t, simulate(t, g, "run-1", "lambda", 70, 6))
-	working := judging(t, g, new(doses), nil)
+	working := networkHandler(t, g, new(doses), nil)
 	want := handle(t, working, recs).emissions
 	broken := errors.New("the device is broken")
 	for seed := range uint64(3) {
@@ -140,7 +140,7 @@ func TestDeviceFailureLosesNothing(t *testing.T) {
 			}
 			return nil
 		}}
-		h := judging(t, g, n, nil)
+		h := networkHandler(t, g, n, nil)
 		kept, at := statetest.Snapshot(t, h), 0
 		for i := 0; i < len(recs); {
 			if rng.IntN(5) == 0 {
@@ -175,7 +175,7 @@ func TestDeviceFailureLosesNothing(t *testing.T) {
 // may fail meanwhile, too: then it begins again.
 func recovered(t *testing.T, g *genome.Genome, n variant.Network, sections map[string]string, recs []stream.Record) stream.Handler {
 	for range 1000 {
-		h := judging(t, g, n, nil)
+		h := networkHandler(t, g, n, nil)
 		statetest.Restore(t, h, sections)
 		if !slices.ContainsFunc(recs, func(rec stream.Record) bool { return h.Replay(t.Context(), rec) != nil }) {
 			return h

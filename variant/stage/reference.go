@@ -86,7 +86,7 @@ func (h *handler) encodeReference(r *streampb.Reference) (stream.Out, error) {
 	if err != nil {
 		return stream.Out{}, err
 	}
-	h.metrics.referenceTold()
+	h.metrics.referenceEmitted()
 	return stream.Out{
 		Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(r.GetSample(), r.GetContig(), h.cfg.CallsPartitions),
 		Key: stream.ReferenceKey(r.GetSample(), r.GetContig(), r.GetStart()), Value: value,

@@ -41,8 +41,8 @@ func wide(t testing.TB) *genome.Genome {
 	return g
 }
 
-// told is what outs report of places without a variant: the newest revision of each key.
-func told(t testing.TB, outs []stream.Out) map[string]*streampb.Reference {
+// newestReferences is what outs report of places without a variant: the newest revision of each key.
+func newestReferences(t testing.TB, outs []stream.Out) map[string]*streampb.Reference {
 	t.Helper()
 	newest := make(map[string]*streampb.Reference)
 	for i, m := range decode(t, outs) {
@@ -53,10 +53,10 @@ func told(t testing.TB, outs []stream.Out) map[string]*streampb.Reference {
 	return newest
 }
 
-// TestEveryPositionIsToldOf: over any number of partitions, each position of the
+// TestEveryPositionIsReported: over any number of partitions, each position of the
 // reference is in one block or a call, and in one callable span, at the end; a marker that
 // comes again says nothing new, and a late read only of its own region.
-func TestEveryPositionIsToldOf(t *testing.T) {
+func TestEveryPositionIsReported(t *testing.T) {
 	g := wide(t)
 	segments := simulate(t, g, "run-1", "lambda", 80, 3)
 	for i, s := range segments {
@@ -93,7 +93,7 @@ func TestEveryPositionIsToldOf(t *testing.T) {
 		if owners != 1 {
 			t.Fatalf("%d owners of a region", owners)
 		}
-		newest := told(t, outs)
+		newest := newestReferences(t, outs)
 		said := make(map[string]string)
 		for key, r := range newest {
 			said[key] = r.String()
@@ -104,10 +104,10 @@ func TestEveryPositionIsToldOf(t *testing.T) {
 			t.Errorf("over %d partitions something else is told", partitions)
 		}
 		checkCover(t, g, newest, finalSpans(t, outs))
-		if n := len(told(t, again)); n != 0 {
+		if n := len(newestReferences(t, again)); n != 0 {
 			t.Errorf("a marker that comes again tells of %d stretches", n)
 		}
-		more := told(t, amended)
+		more := newestReferences(t, amended)
 		for key, r := range more {
 			if r.GetContig() != "J02459.1" || r.GetRevision() <= newest[key].GetRevision() {
 				t.Errorf("a late read makes %s:%d of revision %d, before %d", r.GetContig(), r.GetStart(), r.GetRevision(), newest[key].GetRevision())
@@ -132,7 +132,7 @@ func finalSpans(t testing.TB, outs []stream.Out) map[string][]variant.Span {
 }
 
 // checkCover checks that blocks and calls, and callable spans, cover every contig once.
-func checkCover(t testing.TB, g *genome.Genome, told map[string]*streampb.Reference, calls map[string][]variant.Span) {
+func checkCover(t testing.TB, g *genome.Genome, references map[string]*streampb.Reference, calls map[string][]variant.Span) {
 	t.Helper()
 	for _, c := range g.Contigs {
 		blocks, callable := make([]uint8, len(c.Seq)), make([]uint8, len(c.Seq))
@@ -147,7 +147,7 @@ func checkCover(t testing.TB, g *genome.Genome, told map[string]*streampb.Refere
 		for _, s := range variant.Union(calls[c.Name]) {
 			mark(blocks, s.Start, s.End)
 		}
-		for _, r := range told {
+		for _, r := range references {
 			if r.GetContig() != c.Name {
 				continue
 			}

@@ -19,12 +19,12 @@ import (
 type Regions struct {
 	mu       sync.Mutex
 	handlers map[*handler]struct{}
-	told     map[regionKey]*toldDepth
+	reported map[regionKey]*reportedDepth
 	orders   map[string]uint32 // of contigs in the reference
 }
 
-// toldDepth is the last report of a region's depth.
-type toldDepth struct {
+// reportedDepth is the last report of a region's depth.
+type reportedDepth struct {
 	of      *variant.Region
 	version uint64
 	at      time.Time
@@ -32,7 +32,7 @@ type toldDepth struct {
 
 // NewRegions knows no region yet.
 func NewRegions() *Regions {
-	return &Regions{handlers: make(map[*handler]struct{}), told: make(map[regionKey]*toldDepth)}
+	return &Regions{handlers: make(map[*handler]struct{}), reported: make(map[regionKey]*reportedDepth)}
 }
 
 // depthBins is in how many bins the depth of a region is reported at most. A bin
@@ -62,7 +62,7 @@ func (rs *Regions) Depths(now time.Time, limit int) []*streampb.DepthReport {
 		h.mu.Lock()
 		for key, r := range h.regions {
 			here[key] = true
-			t := rs.told[key]
+			t := rs.reported[key]
 			switch {
 			case t == nil || t.of != r:
 				due = append(due, candidate{h, key, time.Time{}})
@@ -72,9 +72,9 @@ func (rs *Regions) Depths(now time.Time, limit int) []*streampb.DepthReport {
 		}
 		h.mu.Unlock()
 	}
-	for key := range rs.told {
+	for key := range rs.reported {
 		if !here[key] {
-			delete(rs.told, key)
+			delete(rs.reported, key)
 		}
 	}
 	slices.SortFunc(due, func(a, b candidate) int {
@@ -93,7 +93,7 @@ func (rs *Regions) Depths(now time.Time, limit int) []*streampb.DepthReport {
 		}
 		c.h.mu.Lock()
 		out = append(out, rs.report(c.h, c.key, r))
-		rs.told[c.key] = &toldDepth{of: r, version: r.StateVersion(), at: now}
+		rs.reported[c.key] = &reportedDepth{of: r, version: r.StateVersion(), at: now}
 		c.h.mu.Unlock()
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 
 // Others may read regions while segments come in. The reports they get follow the
 // reads, each region now and then, and there are none once the handler is closed.
-func TestRegionsAreLookedAt(t *testing.T) {
+func TestRegionsAreInspected(t *testing.T) {
 	g := lambda(t)
 	regions := NewRegions()
 	newHandler := New(Config{Topics: stream.NewTopics(""), CallsPartitions: 2, Genome: g, Regions: regions})
@@ -36,9 +36,9 @@ func TestRegionsAreLookedAt(t *testing.T) {
 	require.Empty(t, regions.Depths(now.Add(time.Minute), 10), "nothing has changed")
 	require.Len(t, regions.Depths(now.Add(time.Hour), 10), 1, "told again now and then")
 
-	var looking sync.WaitGroup
+	var reading sync.WaitGroup
 	stop := make(chan struct{})
-	looking.Go(func() {
+	reading.Go(func() {
 		for at := now; ; at = at.Add(time.Hour) {
 			select {
 			case <-stop:
@@ -51,7 +51,7 @@ func TestRegionsAreLookedAt(t *testing.T) {
 	})
 	handle(t, h, recs[half:])
 	close(stop)
-	looking.Wait()
+	reading.Wait()
 	later := regions.Depths(now.Add(1000000*time.Hour), 10)
 	require.Len(t, later, 1)
 	sum := func(depths []uint32) (n uint32) {

@@ -181,11 +181,11 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 			}
 			outs = append(outs, final...)
 		}
-		told, err := h.reference(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
+		references, err := h.reference(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, told...)
+		outs = append(outs, references...)
 	}
 	if !complete {
 		return outs, nil

@@ -629,11 +629,11 @@ func TestCoverageOfARun(t *testing.T) {
 		t.Errorf("the run's end begins with %v", last[:2])
 	}
 	without := handle(t, newHandler(t, g, nil), recs).outs()
-	told := slices.DeleteFunc(all, func(o stream.Out) bool {
+	others := slices.DeleteFunc(all, func(o stream.Out) bool {
 		rec, err := stream.DecodeCalls(o.Value)
 		return err == nil && rec.GetCoverage() != nil
 	})
-	if fmt.Sprintf("%+v", told) != fmt.Sprintf("%+v", without) {
+	if fmt.Sprintf("%+v", others) != fmt.Sprintf("%+v", without) {
 		t.Error("watching changes what else is emitted")
 	}
 }

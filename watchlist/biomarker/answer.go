@@ -65,15 +65,15 @@ type Driver struct {
 	Effect  float64
 }
 
-// Judgement is a genotype with what the network says of it.
-type Judgement struct {
+// Prediction is a genotype with what the network says of it.
+type Prediction struct {
 	model    *Model
 	genotype *Genotype
 	numbers  []float32
 }
 
-// Judge has the network compute the answer for a genotype.
-func (m *Model) Judge(n Network, g *Genotype) (*Judgement, error) {
+// Score has the network compute the answer for a genotype.
+func (m *Model) Score(n Network, g *Genotype) (*Prediction, error) {
 	numbers, err := n.Compute(1, m.input(nil, g, -1, 0))
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Manifest.Name, err)
@@ -86,11 +86,11 @@ func (m *Model) Judge(n Network, g *Genotype) (*Judgement, error) {
 			return nil, fmt.Errorf("model %s: the network gives NaN", m.Manifest.Name)
 		}
 	}
-	return &Judgement{m, g, numbers}, nil
+	return &Prediction{m, g, numbers}, nil
 }
 
 // Answer is what the model says of an output.
-func (j *Judgement) Answer(out int) Answer {
+func (j *Prediction) Answer(out int) Answer {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
 	a := Answer{Codons: len(m.outputs[out].codons)}
 	for _, c := range m.outputs[out].decisive {
@@ -160,7 +160,7 @@ const leastEffect = 0.005
 
 // Drivers are the features that are present and without which the answer's class would be less, or more, probable, the strongest first.
 // One row is computed for each feature that is present.
-func (j *Judgement) Drivers(n Network, out int, most int) ([]Driver, error) {
+func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
 	type change struct {
 		site    int // in Sites; -1: an allele

@@ -154,12 +154,12 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 	m, err := Load(files("residue\tRT\t184\tV\n", ""))
 	require.NoError(t, err)
 	g := Genotype{Sites: make([]Site, 1)}
-	_, err = m.Judge(constant{1, 2}, &g)
+	_, err = m.Score(constant{1, 2}, &g)
 	require.ErrorContains(t, err, "the network gives 2 numbers, the manifest has outputs of 1")
 	nan := float32(0)
-	_, err = m.Judge(constant{nan / nan}, &g)
+	_, err = m.Score(constant{nan / nan}, &g)
 	require.ErrorContains(t, err, "NaN")
-	j, err := m.Judge(constant{0.5}, &g)
+	j, err := m.Score(constant{0.5}, &g)
 	require.NoError(t, err)
 	a := j.Answer(0) // 2 · 0.5 − 1 is even odds; nothing is covered
 	require.Equal(t, 0.5, a.Probability)

@@ -34,8 +34,8 @@ func graded() [][2]string {
 // Behind are genes of 460 residues with the given symbols and locus tags.
 func small(t testing.TB, more ...[2]string) (*genome.Genome, *annotate.Annotator) {
 	t.Helper()
-	const gene, turned = "ATGAAACCCTTAAGCGAGTAA", "TTACTCGCTTAAGGGTTTCAT"
-	seq := "GATTACAGCA" + gene + "GCATCAGTCCATTGCAGACT" + turned + "CCATGGTCAA"
+	const gene, reversed = "ATGAAACCCTTAAGCGAGTAA", "TTACTCGCTTAAGGGTTTCAT"
+	seq := "GATTACAGCA" + gene + "GCATCAGTCCATTGCAGACT" + reversed + "CCATGGTCAA"
 	rows := `##gff-version 3
 c . gene 11 31 . + . ID=gene-F1;Name=fwd;gene_biotype=protein_coding
 c . CDS 11 31 . + 0 ID=cds-F;Parent=gene-F1;protein_id=PF

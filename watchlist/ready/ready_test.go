@@ -50,7 +50,7 @@ func TestEveryPanelSaysWhereItIsFrom(t *testing.T) {
 	}
 }
 
-func TestOpenTellsOfNamesWhatThereIs(t *testing.T) {
+func TestOpenReportsKnownNames(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"malarya", "ready panels are malaria, sarscov2-spike"},
 		{"malaria.yaml", "the ready panel is called malaria, without an ending"},
@@ -166,12 +166,12 @@ func made(t *testing.T, list []marker) (*genome.Genome, *annotate.Annotator, map
 		strand := "+"
 		if forward[name] = i%2 == 0; !forward[name] {
 			strand = "-"
-			turned := []byte(gene)
-			slices.Reverse(turned)
-			for p, b := range turned {
-				turned[p] = other(b)
+			reversed := []byte(gene)
+			slices.Reverse(reversed)
+			for p, b := range reversed {
+				reversed[p] = other(b)
 			}
-			gene = string(turned)
+			gene = string(reversed)
 			mirror := func(p int) int { return 2*start + len(gene) - 1 - p } // 0-based
 			for p := range at {
 				at[p] = mirror(at[p])

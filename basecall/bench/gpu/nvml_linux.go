@@ -100,27 +100,27 @@ func Open(indexes []int) (*Driver, error) {
 }
 
 func open(nvml, cuda string, indexes []int) (*Driver, error) {
-	const room = 512
-	nvmlPath, cudaPath, text := C.CString(nvml), C.CString(cuda), (*C.char)(C.calloc(1, room))
+	const textSize = 512
+	nvmlPath, cudaPath, text := C.CString(nvml), C.CString(cuda), (*C.char)(C.calloc(1, textSize))
 	defer C.free(unsafe.Pointer(nvmlPath))
 	defer C.free(unsafe.Pointer(cudaPath))
 	defer C.free(unsafe.Pointer(text))
 	d := &Driver{driver: (*C.driver)(C.calloc(1, C.sizeof_driver))} // as the libraries, for as long as the process lives
-	if C.load_driver(d.driver, nvmlPath, cudaPath, text, room) != 0 {
+	if C.load_driver(d.driver, nvmlPath, cudaPath, text, textSize) != 0 {
 		return nil, fmt.Errorf("loading NVIDIA's driver libraries: %s", C.GoString(text))
 	}
 	if err := d.check(C.nvml_init(d.driver)); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", nvml, err)
 	}
 	for _, index := range indexes {
-		if code := C.cuda_bus(d.driver, C.int(index), text, room); code != 0 {
+		if code := C.cuda_bus(d.driver, C.int(index), text, textSize); code != 0 {
 			return nil, fmt.Errorf("finding the PCI address of GPU %d: error %d of CUDA's driver", index, int(code))
 		}
 		gpu := &nvidia{d: d}
 		if err := d.check(C.nvml_handle(d.driver, text, &gpu.handle)); err != nil {
 			return nil, fmt.Errorf("finding GPU %d at %s: %w", index, C.GoString(text), err)
 		}
-		if err := d.check(C.nvml_name(d.driver, gpu.handle, text, room)); err == nil {
+		if err := d.check(C.nvml_name(d.driver, gpu.handle, text, textSize)); err == nil {
 			gpu.name = C.GoString(text)
 		}
 		d.gpus = append(d.gpus, gpu)

@@ -93,8 +93,8 @@ func TestZlib(t *testing.T) {
 			}
 			check(t, &d, src)
 			// Capacity of dst is used.
-			room := make([]byte, 0, len(data)+1)
-			if got, err := d.Zlib(room, src, limit); err != nil || len(got) > 0 && &got[0] != &room[:1][0] {
+			buffer := make([]byte, 0, len(data)+1)
+			if got, err := d.Zlib(buffer, src, limit); err != nil || len(got) > 0 && &got[0] != &buffer[:1][0] {
 				t.Errorf("%d bytes at level %d: %v, and what was there is not used", len(data), level, err)
 			}
 		}

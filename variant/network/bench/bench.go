@@ -21,8 +21,8 @@ type Load struct {
 	Rounds   int
 }
 
-// Judging is how fast alleles are scored.
-type Judging struct {
+// Throughput is how fast alleles are scored.
+type Throughput struct {
 	Model    string `json:"model"`
 	Device   string `json:"device"`
 	Cores    int    `json:"cores"`    // that the process may use
@@ -36,26 +36,26 @@ type Judging struct {
 	// examples that the bare network computes in full batches in turn with that.
 	Rate     float64 `json:"examples_per_s"`
 	BareRate float64 `json:"bare_examples_per_s"`
-	// JudgeOverBare is the one over the other, by the clock and by processor time:
+	// ScoringOverBare is the one over the other, by the clock and by processor time:
 	// medians of the rounds' ratios. On a busy machine the second means more.
-	JudgeOverBare    float64 `json:"judge_over_bare"`
-	JudgeOverBareCPU float64 `json:"judge_over_bare_cpu_time"`
+	ScoringOverBare    float64 `json:"judge_over_bare"`
+	ScoringOverBareCPU float64 `json:"judge_over_bare_cpu_time"`
 }
 
 // Measure has made-up examples scored, in turn with as many through the bare
 // network: the same model, device, batch and sessions, and nothing else.
-func Measure(ctx context.Context, model *network.Model, cfg network.Config, load Load) (j Judging, err error) {
+func Measure(ctx context.Context, model *network.Model, cfg network.Config, load Load) (j Throughput, err error) {
 	if load.Callers < 1 || load.Alleles < 1 || load.Examples < 1 || load.Rounds < 1 {
-		return Judging{}, errors.New("measuring judging: there is no caller, allele, example or round")
+		return Throughput{}, errors.New("measuring judging: there is no caller, allele, example or round")
 	}
 	n, err := network.New(model, cfg)
 	if err != nil {
-		return Judging{}, err
+		return Throughput{}, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	bare, err := n.Copies()
 	if err != nil {
-		return Judging{}, err
+		return Throughput{}, err
 	}
 	defer func() { err = errors.Join(err, bare.Close()) }()
 
@@ -71,7 +71,7 @@ func Measure(ctx context.Context, model *network.Model, cfg network.Config, load
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					if _, err := n.Judge(answers, examples); err != nil {
+					if _, err := n.Score(answers, examples); err != nil {
 						return err
 					}
 				}
@@ -81,12 +81,12 @@ func Measure(ctx context.Context, model *network.Model, cfg network.Config, load
 		return callers.Wait()
 	}, func() error { return bench.RunBare(ctx, bare, total) })
 	if err != nil {
-		return Judging{}, err
+		return Throughput{}, err
 	}
-	return Judging{
+	return Throughput{
 		Model: model.Manifest.Name, Device: n.Device(), Cores: bench.Cores(), Sessions: len(bare.Runners), Batch: bare.Batch,
 		Callers: load.Callers, Alleles: load.Alleles, Rounds: load.Rounds,
 		Rate: float64(total) / d.Engine, BareRate: float64(total) / d.Bare,
-		JudgeOverBare: d.EngineOverBare, JudgeOverBareCPU: d.EngineOverBareCPU,
+		ScoringOverBare: d.EngineOverBare, ScoringOverBareCPU: d.EngineOverBareCPU,
 	}, nil
 }

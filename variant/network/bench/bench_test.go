@@ -24,7 +24,7 @@ func TestMeasure(t *testing.T) {
 	assert.Equal(t, "cpu", j.Device)
 	assert.Equal(t, 2, j.Sessions)
 	assert.Equal(t, 8, j.Batch)
-	for _, v := range []float64{j.Rate, j.BareRate, j.JudgeOverBare, j.JudgeOverBareCPU} {
+	for _, v := range []float64{j.Rate, j.BareRate, j.ScoringOverBare, j.ScoringOverBareCPU} {
 		assert.Positive(t, v)
 	}
 	_, err = bench.Measure(t.Context(), model, cfg, bench.Load{Callers: 1, Alleles: 5, Rounds: 1})
