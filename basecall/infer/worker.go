@@ -217,6 +217,14 @@ func (w *worker) decode(p *place) (wrong bool) {
 	return slices.ContainsFunc(p.batch, func(req *Request) bool { return req.Err != nil })
 }
 
+// NoNumberError says that a score of a window is not a finite number.
+type NoNumberError struct {
+	Score int
+	Value float32
+}
+
+func (e *NoNumberError) Error() string { return fmt.Sprintf("score %d is %v", e.Score, e.Value) }
+
 // decode hands the scores over.
 func (r *Request) decode(w scores.Window) error {
 	if r.Decode != nil {
@@ -225,7 +233,7 @@ func (r *Request) decode(w scores.Window) error {
 	w.Copy(r.Output)
 	for i, score := range r.Output {
 		if score != score || math.IsInf(float64(score), 1) {
-			return fmt.Errorf("score %d is %v", i, score)
+			return &NoNumberError{Score: i, Value: score}
 		}
 	}
 	return nil

@@ -280,6 +280,7 @@ type basecaller struct {
 	barcodes  map[string]int64 // reads by barcode
 	without   map[string]int64 // reads without a barcode by why
 	written   atomic.Int64
+	unscored  atomic.Int64 // reads whose modified bases got scores that are no numbers
 }
 
 // takeOver begins the output with the complete records of an earlier one.
@@ -399,6 +400,9 @@ func (b *basecaller) report(logger *slog.Logger) {
 	if 2*b.unaligned > b.records {
 		logger.Warn("most reads map nowhere on the reference", "unmapped", b.unaligned, "of", b.records)
 	}
+	if n := b.unscored.Load(); n > 0 {
+		logger.Warn("a model of --modified-bases gave reads scores that are no numbers: their tags name no base", "reads", n)
+	}
 	if b.split > 0 {
 		logger.Info("reads were split", "reads", b.split)
 	}
@@ -418,7 +422,12 @@ func (b *basecaller) call(ctx context.Context, i int) ([]output.Record, error) {
 	}
 	var tags *modbase.Tags
 	if b.modifier != nil {
-		if tags, err = b.modifier.Call(ctx, samples, &called); err != nil {
+		tags, err = b.modifier.Call(ctx, samples, &called)
+		if errors.Is(err, modnetwork.ErrScores) { // which says nothing of other reads
+			tags, err = b.modifier.Unscored(len(called.Sequence)), nil
+			b.unscored.Add(1)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: read %s: %w", b.recording.Path(i), entry.ID, err)
 		}
 	}

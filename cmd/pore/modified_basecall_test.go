@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/basecall/onnxpb"
 	"github.com/porestream/porestream/modbase/record"
 )
 
@@ -107,4 +110,39 @@ func TestModelKnowsModifiedBases(t *testing.T) {
 	out, err = poreModel(t, "model", "verify", "--device", "cpu", folder+"/dna_r9.4.1_made.onnx")
 	require.NoError(t, err)
 	assert.Contains(t, out, "bases twice, alike; it calls m at CG,0")
+}
+
+// TestModifiedBasesWithoutNumbers: a network whose scores are no numbers keeps no read from being written; its tags name no base.
+func TestModifiedBasesWithoutNumbers(t *testing.T) {
+	data, err := os.ReadFile("../../modbase/network/testdata/dna_r9.4.1_made.onnx")
+	require.NoError(t, err)
+	var model onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(data, &model))
+	broken := 0
+	for _, c := range model.GetGraph().GetInitializer() {
+		for i := range c.FloatData {
+			c.FloatData[i] = float32(math.NaN())
+			broken++
+		}
+	}
+	require.NotZero(t, broken)
+	path := filepath.Join(t.TempDir(), "dna_r9.4.1_nan.onnx")
+	data, err = proto.Marshal(&model)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	call := func(args ...string) string {
+		out, err := poreModel(t, append(append([]string{"basecall", "--device", "cpu", "--model", "r9.4-fast", "--to", "12s"}, args...), "../../testdata/lambda/reads.pod5")...)
+		require.NoError(t, err)
+		return out
+	}
+	without, with := call(), call("--modified-bases", path)
+	titles := 0
+	for line := range strings.Lines(with) {
+		if strings.HasPrefix(line, "@") && strings.Contains(line, "\t") {
+			titles++
+			assert.Contains(t, line, "\tMM:Z:C+m?;\t")
+		}
+	}
+	assert.NotZero(t, titles)
+	assert.Equal(t, strings.Count(without, "\n"), strings.Count(with, "\n"))
 }

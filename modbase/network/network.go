@@ -168,6 +168,16 @@ func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Cal
 	return tags, nil
 }
 
+// Unscored are the tags of a read of so many bases of which no model scored any, as where their scores are no numbers: they say
+// what was looked for.
+func (c *Caller) Unscored(bases int) *modbase.Tags {
+	tags := &modbase.Tags{Length: bases}
+	for _, n := range c.networks {
+		tags.Lists = append(tags.Lists, modbase.List{Base: n.model.Base, Codes: n.model.Codes, Skipped: modbase.Unknown, Probabilities: []byte{}})
+	}
+	return tags
+}
+
 // skips says how many of the bases of a kind stand between those at places.
 func (r *read) skips(places []int32, base byte) []int32 {
 	skips := make([]int32, 0, len(places))
@@ -197,6 +207,9 @@ func (n *network) call(ctx context.Context, r *read, places []int32, probabiliti
 			return err
 		}
 		defer n.requests.Put(req)
+		if bad := new(infer.NoNumberError); errors.As(req.Err, &bad) { // in a second try as well
+			return fmt.Errorf("%w: %w", ErrScores, req.Err)
+		}
 		if req.Err != nil {
 			return req.Err
 		}
