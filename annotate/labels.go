@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// labels are the annotation's own judgement of a transcript, by which one of several is preferred.
+// labels are the annotation's own ranking of a transcript, by which one of several is preferred.
 type labels struct {
 	appris string // P1 to P5 for principal isoforms, A1 and A2 for alternative ones; "" if unknown
 	tsl    int    // Ensembl's transcript support level, 1 (best) to 5; 0 if unknown

@@ -132,7 +132,7 @@ type evidence struct {
 }
 
 // append writes the evidence on an allele. Of the last evaluation only that the reads confirmed the allele matters,
-// see [test.judge].
+// see [test.evaluate].
 func (s *seen) append(b []byte) ([]byte, error) {
 	document, err := json.Marshal(evidence{s.allele, s.run, s.status, s.revision, s.call, s.consequence})
 	if err != nil {

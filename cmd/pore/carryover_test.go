@@ -203,7 +203,7 @@ func TestCarryOverRefuses(t *testing.T) {
 	}
 }
 
-// TestSilentControl: a control without a read at the alleles is warned of, as nothing tells whether it is clean or wasn't sequenced.
+// TestSilentControl: a control without a read at the alleles is warned of, as nothing shows whether it is clean or wasn't sequenced.
 func TestSilentControl(t *testing.T) {
 	p := newPlate()
 	p.add("a", 30, 999)

@@ -286,7 +286,7 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 		}
 		var doc map[string]any
 		if json.Unmarshal(rec.Value, &doc) != nil {
-			return true, nil //nolint:nilerr // not ours to judge; decoding will say what is wrong
+			return true, nil //nolint:nilerr // not ours to check; decoding will say what is wrong
 		}
 		result, err := vm.Run(program, doc)
 		if err != nil {

@@ -137,7 +137,7 @@ func TestEvalBasecallEqualsPysam(t *testing.T) {
 	}
 }
 
-// The training's own judgement of the same reads is the same.
+// The training's own evaluation of the same reads is the same.
 func TestEvalBasecallEqualsTraining(t *testing.T) {
 	t.Parallel()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "the training code", "basecall_train", "mappy")

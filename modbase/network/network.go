@@ -169,7 +169,7 @@ func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Cal
 }
 
 // Unscored are the tags of a read of so many bases of which no model scored any, as where their scores are no numbers: they say
-// what was looked for.
+// what was searched for.
 func (c *Caller) Unscored(bases int) *modbase.Tags {
 	tags := &modbase.Tags{Length: bases}
 	for _, n := range c.networks {

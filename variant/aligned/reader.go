@@ -145,7 +145,7 @@ func peek(r io.Reader, n int) ([]byte, io.Reader, error) {
 // decompressors is how many blocks of BGZF are decompressed at a time.
 const decompressors = 2
 
-// matchContigs looks the header's reference sequences up in the genome.
+// matchContigs finds the header's reference sequences in the genome.
 func (a *Alignments) matchContigs() error {
 	a.runs = make(map[string]string)
 	for _, line := range a.records.Lines() {

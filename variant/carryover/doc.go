@@ -7,7 +7,7 @@
 //
 // Strategy: reads are counted at each allele in all samples of the run, called or not. Two sources are
 // considered, each only where it was seen: other samples that show the allele, and controls that show it.
-// What the controls show bounds from above how many reads each source gives to a sample ([Judge]).
+// What the controls show bounds from above how many reads each source gives to a sample ([Table.Assess]).
 //
 // Consequences: an allele is marked, never removed. Where controls can't bound carry-over, because no read of
 // theirs lies there or because they have the allele themselves, the basis says so.

@@ -10,13 +10,13 @@
 // # Batches
 //
 // Everything in a process that calls variants shares one [Network], and what it
-// asks at the same time is computed in the same batches: each Judge is a producer
+// asks at the same time is computed in the same batches: each Score is a producer
 // of the batcher for as long as it lasts. No answer depends on what else was in
 // its batch: see package infer.
 //
 // # Failures
 //
-// A batch that fails is computed again; if that fails too, every Judge that had an
+// A batch that fails is computed again; if that fails too, every Score that had an
 // example in it has an error and no answers. A device that hangs is the end of the
 // network: see [Network.Watch].
 package network
