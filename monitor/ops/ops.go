@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +53,11 @@ func NewRegistry(number string) *prometheus.Registry {
 func Listen(addr string, reg *prometheus.Registry, ready Ready, logger *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", addr) //nolint:noctx // returns at once
 	if err != nil {
-		return nil, fmt.Errorf("listening for health and metrics: %w", err)
+		hint := ""
+		if errors.Is(err, syscall.EADDRINUSE) {
+			hint = "; name another address with --listen"
+		}
+		return nil, fmt.Errorf("listening for health and metrics: %w%s", err, hint)
 	}
 	if ready == nil {
 		ready = func() error { return nil }

@@ -129,7 +129,7 @@ func TestListenFails(t *testing.T) {
 	}
 	defer l.Close()
 	if _, err := Listen(l.Addr().String(), prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler)); err == nil ||
-		!strings.Contains(err.Error(), "listening for health and metrics") {
+		!strings.HasPrefix(err.Error(), "listening for health and metrics: ") || !strings.HasSuffix(err.Error(), "; name another address with --listen") {
 		t.Errorf("a port in use: %v", err)
 	}
 }
