@@ -115,7 +115,7 @@ sources:
 		// A file that can't be used changes nothing.
 		write(strings.Replace(list, "poll:", "polll:", 1))
 		await("the file's refusal", func(r sources.Report, by map[string]sources.Status) bool {
-			return strings.Contains(r.File.Error, path+":5:65: source \"nas\" has no option \"polll\": did you mean \"poll\"?") && by["nas"].Since.Equal(before["nas"].Since)
+			return strings.Contains(r.File.Error, path+":5:66: source \"nas\" has no option \"polll\": did you mean \"poll\"?") && by["nas"].Since.Equal(before["nas"].Since)
 		})
 		write(strings.Replace(list, "partitions: 3", "partitions: 4", 1))
 		await("the refusal of another Kafka", func(r sources.Report, _ map[string]sources.Status) bool {
@@ -161,7 +161,7 @@ func TestStoppingIsANormalEnd(t *testing.T) {
 		kind string
 		args []string
 	}{
-		{"watch", []string{"--journal", t.TempDir(), t.TempDir()}},
+		{"folder", []string{"--journal", t.TempDir(), t.TempDir()}},
 		{"serve", []string{"--push-listen", "127.0.0.1:0"}},
 	} {
 		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
