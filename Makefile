@@ -59,8 +59,7 @@ PACKAGES ?= ./...
 calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/score basecall/convert basecall/crf basecall/kernels e2e/events internal/porefit \
 	modbase/pileup modbase/stage signal/hdf5 simulate/eventalign simulate/squiggle variant variant/eval variant/phase vcf vcf/filter vrs watchlist
 uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=github.com/porestream/porestream/%=-race=false))
-# More tests at once than cores, as many wait for a broker.
-race := $(if $(RACE),-race -parallel 4 $(uninstrumented))
+race := $(if $(RACE),-race $(uninstrumented))
 tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
 calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested)))
 others = $(filter-out $(calculate),$(tested))

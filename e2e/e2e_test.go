@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,11 +45,24 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		bin = dir
+		moreAtOnce()
 		if os.Getenv("ORT_LIB") == "" {
 			os.Setenv("ORT_LIB", filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
 		}
 		return streamtest.Main(m)
 	}())
+}
+
+// moreAtOnce runs at least four tests at a time, unless -parallel says otherwise: most of what they do is wait for programs.
+func moreAtOnce() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err) // there is no such flag any more
+		}
+	}
 }
 
 // root is the project's folder.
