@@ -659,16 +659,13 @@ func (s *sample) beside(m *pattern) (counts [width][4]tally) {
 	return counts
 }
 
-// iupac are the letters of sets of bases.
-const iupac = "-ACMGRSVTWYHKDBN"
-
 // motif is a pattern with what all places say of it.
 func (p *pattern) motif(code modbase.Code, all *places) Motif {
 	first, last := p.ends()
 	out := Motif{Place: Reach - first, Code: code, Evidence: p.g}
 	letters := make([]byte, 0, width)
 	for _, set := range p.sets[first : last+1] {
-		letters = append(letters, iupac[set])
+		letters = append(letters, modbase.Letter(set))
 	}
 	out.Letters, out.Palindrome = string(letters), true
 	for i := range letters {

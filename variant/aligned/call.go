@@ -125,13 +125,7 @@ func (a *Alignments) Call(ctx context.Context, opts Options, emit func(*Region) 
 // Examples passes the candidates of a file, in the order of Contigs, to emit; see
 // [variant.Region.Examples].
 func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func(variant.Candidate, []float32) error) (Counts, error) {
-	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
-	return a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
-		if r.state == nil {
-			return nil
-		}
-		return r.state.Examples(emit)
-	})
+	return a.regions(ctx, cfg, func(r *variant.Region) error { return r.Examples(emit) })
 }
 
 // Support counts the reads that show alleles, by contig and by the 0-based position of their first base, ascending, called or not; see [variant.Region.Support].
@@ -172,14 +166,22 @@ func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[stri
 // Errors counts how often the reads of a file err against a reference that has no variants to them.
 func (a *Alignments) Errors(ctx context.Context, cfg variant.Config) (variant.ErrorRates, error) {
 	var tally variant.ErrorTally
-	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
-	_, err := a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
-		if r.state != nil {
-			tally.Add(r.state)
-		}
+	_, err := a.regions(ctx, cfg, func(r *variant.Region) error {
+		tally.Add(r)
 		return nil
 	})
 	return tally.Rates(), err
+}
+
+// regions passes the regions that reads lie in to emit.
+func (a *Alignments) regions(ctx context.Context, cfg variant.Config, emit func(*variant.Region) error) (Counts, error) {
+	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
+	return a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
+		if r.state == nil {
+			return nil
+		}
+		return emit(r.state)
+	})
 }
 
 // run passes what work makes of every region to emit.
