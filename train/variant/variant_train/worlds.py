@@ -191,28 +191,42 @@ def simulated(source: SimulatedSource, genome: Path, pore: Path, scale: Path, se
     folder.mkdir(parents=True, exist_ok=True)
     write_fasta({CONTIG: reference}, world.reference)
     write_vcf(variants, CONTIG, len(reference), world.truth)
-    profile, calls = folder / "profile.toml", folder / "reads.fastq"
-    with profile.open("wb") as out:
-        factor = log_uniform(*source.errors, rng)
-        name = str(rng.choice(list(source.profiles)))
-        run([str(scale), "--factor", f"{factor:.4g}", "--seed", str(int(rng.integers(1, 2**31))), name], stdout=out)
-    command = [
-        str(pore), "simulate", "reads", "--ref", str(world.reference), "--vcf-in", str(world.truth),
-        "--ploidy", "1" if mode == "haploid" else "2", "--profile", str(profile), "--depth", f"{depth:.2f}",
-        "--length", str(source.length), "--seed", str(int(rng.integers(1, 2**31))),
-    ]  # fmt: skip
-    with calls.open("wb") as out:
-        run(command, stdout=out)
+    factor = log_uniform(*source.errors, rng)
+    name, sites = str(rng.choice(list(source.profiles))), int(rng.integers(1, 2**31))
+    ploidy = "1" if mode == "haploid" else "2"
+    reads = _simulated_reads(
+        source, world, pore, scale, (name, factor, sites), int(rng.integers(1, 2**31)),
+        "--vcf-in", str(world.truth), "--ploidy", ploidy,
+    )  # fmt: skip
     aligner = Aligner(reference, source.preset)
     plain = rng.random() < source.without_qualities
     placed = []
-    for read in read_fastq(calls):
+    for read in reads:
         if found := aligner.place(Read(read.name, read.sequence, "") if plain else read):
             placed.append(found)
-    calls.unlink()
-    profile.unlink()
     world.write(reference, variants, placed)
     return world
+
+
+def _simulated_reads(
+    source: SimulatedSource, world: World, pore: Path, scale: Path, profile: tuple[str, float, int], seed: int, *sample: str
+) -> list[Read]:
+    """Simulates reads of a world's reference: by a profile, whose rates a factor scales and whose sites of systematic errors a seed
+    draws. sample is what `pore simulate reads` is given of the sample's variants."""
+    name, factor, sites = profile
+    scaled, calls = world.folder / "profile.toml", world.folder / "reads.fastq"
+    with scaled.open("wb") as out:
+        run([str(scale), "--factor", f"{factor:.4g}", "--seed", str(sites), name], stdout=out)
+    command = [
+        str(pore), "simulate", "reads", "--ref", str(world.reference), *sample, "--profile", str(scaled),
+        "--depth", f"{world.depth:.2f}", "--length", str(source.length), "--seed", str(seed),
+    ]  # fmt: skip
+    with calls.open("wb") as out:
+        run(command, stdout=out)
+    reads = list(read_fastq(calls))
+    for path in (scaled, calls):
+        path.unlink()
+    return reads
 
 
 def without_variants(
@@ -225,23 +239,15 @@ def without_variants(
     folder.mkdir(parents=True, exist_ok=True)
     world = World(folder, "haploid", depth)
     write_fasta({CONTIG: piece}, world.reference)
-    scaled, calls = folder / "profile.toml", folder / "reads.fastq"
-    with scaled.open("wb") as out:
-        factor = float(np.sqrt(source.errors[0] * source.errors[1]))
-        run([str(programs.scale), "--factor", f"{factor:.4g}", "--seed", "1", profile], stdout=out)
-    command = [
-        str(programs.pore), "simulate", "reads", "--ref", str(world.reference), "--profile", str(scaled),
-        "--depth", f"{depth:g}", "--length", str(source.length), "--seed", "1",
-    ]  # fmt: skip
-    with calls.open("wb") as out:
-        run(command, stdout=out)
+    factor = float(np.sqrt(source.errors[0] * source.errors[1]))
+    reads = _simulated_reads(source, world, programs.pore, programs.scale, (profile, factor, 1), 1)
     aligner = Aligner(piece, source.preset)
-    placed = [found for read in read_fastq(calls) if (found := aligner.place(read))]
+    placed = [found for read in reads if (found := aligner.place(read))]
     world.write(piece, [], placed)
     counted = folder / "counted.toml"
     with counted.open("wb") as out:
         run([str(programs.extract), "errors", "--ref", str(world.reference), str(world.alignments)], stdout=out)
-    for path in (world.alignments, world.reference, world.truth, scaled, calls):
+    for path in (world.alignments, world.reference, world.truth):
         path.unlink()
     return counted.read_text()
 
