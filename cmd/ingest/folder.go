@@ -49,10 +49,10 @@ func (w *folders) register(flags *pflag.FlagSet) {
 	w.registerFolders(flags, formerFolderName, time.Second)
 }
 
-// registerFolders adds the options of all that watch folders. settle is how long bytes must
+// registerFolders adds the options of all that watch folders. journals is what their folder is called by default, settle how long bytes must
 // have been there by default.
-func (w *folders) registerFolders(flags *pflag.FlagSet, kind string, settle time.Duration) {
-	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+kind+")")
+func (w *folders) registerFolders(flags *pflag.FlagSet, journals string, settle time.Duration) {
+	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+journals+")")
 	folderFlag(flags, "journal")
 	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
 	flags.DurationVar(&w.Settle, "settle", settle, "how long bytes must have been there before they are read; network file systems show some too early")
@@ -63,13 +63,13 @@ func (w *folders) registerFolders(flags *pflag.FlagSet, kind string, settle time
 
 func (w *folders) complete(given *given) error { return w.completeFolders(given, formerFolderName) }
 
-// completeFolders completes the options of a kind that watches folders.
-func (w *folders) completeFolders(given *given, kind string) error {
+// completeFolders completes the options of a kind that watches folders, whose journals are called so by default.
+func (w *folders) completeFolders(given *given, journals string) error {
 	if w.Poll <= 0 || w.Settle < 0 || w.IdleEnd < 0 {
 		return cli.Usagef("--poll must be more than 0, and --settle and --idle-end not less")
 	}
 	if w.Journal == "" {
-		dir, err := cli.StateFolder(kind)
+		dir, err := cli.StateFolder(journals)
 		if err != nil {
 			return cli.Usagef("--journal: %w", err)
 		}
