@@ -81,3 +81,57 @@ func TestReportOfAGPU(t *testing.T) {
 	}
 	assert.Equal(t, 2, strings.Count(report, "| `r9.4-hac` |"), "the fastest batch of the GPU and the CPU")
 }
+
+// TestReportOfWhatIsNoMeasurement: a file that measure.py hasn't written is told in a line that names it and what is wrong.
+func TestReportOfWhatIsNoMeasurement(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("needs python3: ", err)
+	}
+	results := func(sections string) string {
+		return `{"date":"2026-01-01","device":"cpu","program":"pore","processor":"some","cores":1,"recording":"reads.pod5","sections":` + sections + `}`
+	}
+	for _, tt := range []struct{ name, content, want string }{
+		{"a number", "5", "an object was expected, not 5"},
+		{"no JSON", "hello", "not JSON: Expecting value: line 1 column 1 (char 0)"},
+		{"empty", "", "not JSON: Expecting value: line 1 column 1 (char 0)"},
+		{"a list", "[]", "an object was expected, not []"},
+		{"another object", "{}", "it has no 'date'"},
+		{"sections are a number", results("3"), "'sections' is no object but 3"},
+		{"a section is a number", results(`{"card":3}`), "section 'card' is no object with rows but 3"},
+		{"rows are a number", results(`{"card":{"rows":3}}`), `section 'card' is no object with rows but {"rows": 3}`},
+		{"a row is a number", results(`{"l2":{"rows":[{"a":1},3]}}`), "a row of section 'l2' is no object but 3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "gpu.json")
+			require.NoError(t, os.WriteFile(path, []byte(tt.content), 0o600))
+			says, err := exec.CommandContext(t.Context(), "python3", filepath.Join(root(), "scripts", "gpu", "report.py"), path).CombinedOutput()
+			require.Error(t, err)
+			assert.Equal(t, "report: "+path+": "+tt.want+"; make gpu-measure writes such a file\n", string(says))
+		})
+	}
+}
+
+// TestMeasuredNumbers: a program that prints a number and no object gives text, of which a report can be written.
+func TestMeasuredNumbers(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("needs python3: ", err)
+	}
+	out, err := exec.CommandContext(t.Context(), "python3", "-B", "-c", `
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import measure
+print(json.dumps([measure.measured(["echo", text], 5) for text in sys.argv[2:]]))`,
+		filepath.Join(root(), "scripts", "gpu"), "42", `{"a": 1}`, "42\n{\"a\": 1}\n[2]").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var sections []struct {
+		Rows []map[string]int
+		Text []string
+	}
+	require.NoError(t, json.Unmarshal(out, &sections), "%s", out)
+	require.Len(t, sections, 3)
+	assert.Equal(t, []string{"42"}, sections[0].Text)
+	assert.Empty(t, sections[0].Rows)
+	assert.Equal(t, []map[string]int{{"a": 1}}, sections[1].Rows)
+	assert.Equal(t, []map[string]int{{"a": 1}}, sections[2].Rows)
+	assert.Equal(t, []string{"42", "[2]"}, sections[2].Text)
+}

@@ -176,3 +176,25 @@ func TestDecodedOtherwise(t *testing.T) {
 	require.NoError(t, r.Close())
 	assert.Contains(t, log.String(), "level=WARN msg=\"the GPU leaves decoding to the CPU\" network=r9.4-fast why=")
 }
+
+// TestWhyNothingButDecodingHasNoKernel: the reason for a network without layers that have kernels is why it can't be decoded, and not that it has
+// no such layers.
+func TestWhyNothingButDecodingHasNoKernel(t *testing.T) {
+	needLibrary(t)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	net := testNetwork(t, "ntc")
+	net.Decoder = fastDecoder() // of more scores than it has
+	options := cpu(1)
+	options.Kernels, options.places = KernelsAuto, 1
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	_, k, err := kernelsOrPlain(net, []Device{{}}, 1, 1, options, logger)
+	require.ErrorContains(t, err, "inputs don't have the dimensions of scores, 256 in a frame")
+	assert.Empty(t, log.String(), "it is told once, by who goes on without kernels")
+	k, err = k.refuse(net, KernelsAuto, err, logger)
+	require.NoError(t, err)
+	assert.Equal(t, RefusedDevice, k.Refused)
+	assert.Contains(t, k.Why, "256 in a frame")
+	assert.False(t, k.Decodes)
+	assert.Contains(t, log.String(), "level=WARN")
+}

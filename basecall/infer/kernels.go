@@ -142,9 +142,17 @@ func kernelsOrPlain(net Network, devices []Device, batch, sessions int, opts Opt
 	if err == nil || !k.Decodes || opts.Kernels == KernelsAlways || errors.As(err, &refused) && refused.kind == RefusedLibrary {
 		return r, k, err
 	}
+	undecoded := net
+	undecoded.Decoder = nil
+	r, layers, withoutErr := tryKernels(undecoded, devices, batch, sessions, opts, logger)
+	if withoutErr != nil {
+		if errors.As(withoutErr, &refused) && refused.kind == RefusedNetwork {
+			return nil, k, err // nothing but decoding could have kernels
+		}
+		return nil, layers, withoutErr
+	}
 	logger.Warn("the GPU leaves decoding to the CPU", slog.String("network", net.Name), slog.String("why", oneLine(err).Error()))
-	net.Decoder = nil
-	return tryKernels(net, devices, batch, sessions, opts, logger)
+	return r, layers, nil
 }
 
 // tryKernels opens all sessions with operators of our own, and compares what they compute with what the

@@ -65,14 +65,13 @@ def measured(command, seconds):
     except OSError as e:
         out["error"] = f"{pathlib.Path(command[0]).name}: {e.strerror}"
         text = ""
-    rows, rest = [], []
-    try:
-        rows = [json.loads(text)]
-    except ValueError:
+    rows, rest = objects(text), []
+    if rows is None:
+        rows = []
         for line in text.splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
+            if (row := objects(line)) is not None:
+                rows += row
+            else:
                 rest.append(line)
     if rows:
         out["rows"] = rows
@@ -82,6 +81,15 @@ def measured(command, seconds):
     if energy is not None and (after := joules()) is not None and after > energy:
         out["cpu_watts"] = round((after - energy) / (time.monotonic() - began), 1)
     return out
+
+
+def objects(text):
+    """A list of the JSON object that a text is; None if it is something else, as a number by itself is."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return [value] if isinstance(value, dict) else None
 
 
 def joules():

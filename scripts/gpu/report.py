@@ -5,6 +5,7 @@ both, and then each section."""
 import argparse
 import json
 import pathlib
+import sys
 
 GENOME, DEPTH = 3.1e9, 30  # bases
 
@@ -112,13 +113,42 @@ def report(result, price):
             yield f"**It failed:** {section['error']}"
 
 
+def refuse(path, what):
+    sys.exit(f"report: {path}: {what}; make gpu-measure writes such a file")
+
+
+def read(path):
+    """The results, if they have the shape that measure.py gives them."""
+    try:
+        result = json.loads(path.read_text())
+    except OSError as e:
+        refuse(path, e.strerror)
+    except ValueError as e:
+        refuse(path, f"not JSON: {e}")
+    if not isinstance(result, dict):
+        refuse(path, f"an object was expected, not {json.dumps(result)[:40]}")
+    for key in ("date", "device", "program", "processor", "cores", "recording", "sections"):
+        if key not in result:
+            refuse(path, f"it has no {key!r}")
+    if not isinstance(result["sections"], dict):
+        refuse(path, f"'sections' is no object but {json.dumps(result['sections'])[:40]}")
+    for name, section in result["sections"].items():
+        rows = section.get("rows", []) if isinstance(section, dict) else None
+        if not isinstance(rows, list):
+            refuse(path, f"section {name!r} is no object with rows but {json.dumps(section)[:40]}")
+        for row in rows:
+            if not isinstance(row, dict):
+                refuse(path, f"a row of section {name!r} is no object but {json.dumps(row)[:40]}")
+    return result
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--price", type=float, default=0.25, help="of a kWh")
     p.add_argument("results", type=pathlib.Path)
     p.add_argument("out", type=pathlib.Path, nargs="?")
     a = p.parse_args()
-    text = "\n".join(report(json.loads(a.results.read_text()), a.price)) + "\n"
+    text = "\n".join(report(read(a.results), a.price)) + "\n"
     if a.out:
         a.out.write_text(text)
     else:
