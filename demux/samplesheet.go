@@ -402,3 +402,13 @@ func (s *Sheet) Alias(flowCell, position, barcode string) string {
 	}
 	return ""
 }
+
+// Barcode is the barcode of an alias in a run; empty: the sheet has none.
+func (s *Sheet) Barcode(flowCell, position, alias string) string {
+	for _, row := range s.rows {
+		if row.alias == alias && s.is(&row, flowCell, position) {
+			return row.barcode
+		}
+	}
+	return ""
+}

@@ -191,6 +191,16 @@ func grow(b []byte, n int) []byte {
 // Samples lists, ascending, the samples that the read groups of a header name (SM), by a
 // file's beginning that has all of it; none of FASTQ.
 func Samples(head []byte) []string {
+	return named(head, func(r *Read) string { return r.Of })
+}
+
+// FlowCells lists, ascending, the flow cells that they name (PU).
+func FlowCells(head []byte) []string {
+	return named(head, func(r *Read) string { return r.FlowCell })
+}
+
+// named lists what the read groups of a header say of their reads, each once.
+func named(head []byte, of func(*Read) string) []string {
 	r, err := NewReader(bytes.NewReader(head), cram.Options{})
 	if err != nil {
 		return nil
@@ -203,14 +213,14 @@ func Samples(head []byte) []string {
 	case *bamDecoder:
 		groups = d.groups
 	}
-	var samples []string
+	var names []string
 	for _, g := range groups {
-		if g.read.Of != "" {
-			samples = append(samples, g.read.Of)
+		if name := of(&g.read); name != "" {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(samples)
-	return slices.Compact(samples)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Unaligned reports by a file's beginning, the more of it the better, that it holds reads

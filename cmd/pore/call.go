@@ -257,7 +257,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if !eachSample {
 		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
 	}
-	samples, err := samplesOf(path, g)
+	samples, _, err := samplesOf(path, g)
 	if err != nil {
 		return err
 	}
@@ -538,20 +538,20 @@ func headOf(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, headBytes))
 }
 
-// samplesOf lists the samples that the read groups of a file name.
-func samplesOf(path string, g *genome.Genome) ([]string, error) {
+// samplesOf lists the samples and the flow cells that the read groups of a file name.
+func samplesOf(path string, g *genome.Genome) (samples, flowCells []string, err error) {
 	if head, err := headOf(path); err == nil && input.Unaligned(head) {
-		return input.Samples(head), nil
+		return input.Samples(head), input.FlowCells(head), nil
 	}
 	alignments, err := aligned.Open(path, g)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	samples := alignments.Samples()
+	samples, flowCells = alignments.Samples(), alignments.FlowCells()
 	if err := alignments.Close(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return samples, nil
+	return samples, flowCells, nil
 }
 
 // unalignedReads are reads that are aligned before they are called from.

@@ -155,6 +155,7 @@ type marking struct {
 // find finds samples and controls of the reads.
 func (m *marking) find(controls processor.Controls, sheetPath string) error {
 	m.of = make(map[string][]string)
+	var flowCells []string
 	for i, path := range m.reads {
 		if path == "-" {
 			return cli.Usagef("reads are counted after the calls are known: give a file, not standard input")
@@ -164,7 +165,7 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 				return cli.Usagef("--alignments %s: it is the same file as %s, whose reads would count twice", path, other)
 			}
 		}
-		samples, err := samplesOf(path, m.genome)
+		samples, cells, err := samplesOf(path, m.genome)
 		if err != nil {
 			return err
 		}
@@ -175,6 +176,7 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 			m.of[sample] = append(m.of[sample], path)
 			m.samples = append(m.samples, sample)
 		}
+		flowCells = append(flowCells, cells...)
 	}
 	slices.Sort(m.samples)
 	m.samples = slices.Compact(m.samples)
@@ -185,15 +187,65 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 			return err
 		}
 	}
-	named, err := controls.Of(sheet, sheetPath, nil)
-	if err != nil {
-		return err
+	named := make(carryover.Controls)
+	runs := runsOf(sheet, flowCells)
+	for _, run := range runs {
+		of, err := controls.Of(sheet, sheetPath, run)
+		if err != nil {
+			return err
+		}
+		for name, kind := range of {
+			name = m.listed(sheet, run, name)
+			if other, twice := named[name]; twice && other != kind {
+				return fmt.Errorf("%s: %s is %s of one flow cell and %s of another: give the reads of one", sheetPath, name, other, kind)
+			}
+			named[name] = kind
+		}
 	}
 	if len(named) == 0 {
 		return fmt.Errorf("%s: column type of no row is negative_control or no_template_control, and no --control is given", cmp.Or(sheetPath, "the command line"))
 	}
+	slices.Sort(m.samples)
+	m.samples = slices.Compact(m.samples)
+	var err error
 	m.controls, err = named.Among(m.samples, strings.Join(m.reads, ", "))
 	return err
+}
+
+// runsOf are the runs whose rows of a sheet are used, by the flow cells that read groups name (PU); nil stands for all of the sheet, where they name none of its.
+func runsOf(sheet *demux.Sheet, flowCells []string) []*demux.RunKey {
+	var runs []*demux.RunKey
+	slices.Sort(flowCells)
+	for _, cell := range slices.Compact(flowCells) {
+		if sheet != nil && sheet.Of(cell, "") {
+			runs = append(runs, &demux.RunKey{FlowCell: cell})
+		}
+	}
+	if len(runs) == 0 {
+		return []*demux.RunKey{nil}
+	}
+	return runs
+}
+
+// listed is what a control is called among the samples: by its alias, or by its barcode. One that a sheet lists and no read group names becomes a sample without
+// reads, if read groups name others of the sheet: else they are called otherwise, and its reads may be among them.
+func (m *marking) listed(sheet *demux.Sheet, run *demux.RunKey, name string) string {
+	if _, found := carryover.Find(m.samples, name); found || sheet == nil {
+		return name
+	}
+	var key demux.RunKey // of a sheet of one flow cell nothing needs to be known
+	if run != nil {
+		key = *run
+	}
+	if barcode := sheet.Barcode(key.FlowCell, key.Position, name); barcode != "" {
+		if _, found := carryover.Find(m.samples, barcode); found {
+			return barcode
+		}
+	}
+	if slices.ContainsFunc(sheet.Names(), func(other string) bool { return slices.Contains(m.samples, other) }) {
+		m.samples = append(m.samples, name)
+	}
+	return name
 }
 
 // sameFile reports whether two paths lead to one file.
@@ -234,7 +286,7 @@ func (m *marking) run(ctx context.Context) error {
 		}
 	}
 	for _, control := range table.Silent() {
-		m.logger.Warn(carryover.SilentWarning(control))
+		m.logger.Warn(carryover.SilentWarning(control, m.controls[control]))
 	}
 	for _, sample := range order {
 		if err := m.write(table, sample); err != nil {

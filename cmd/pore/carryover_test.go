@@ -223,5 +223,39 @@ func TestSilentControl(t *testing.T) {
 	}
 	require.NoError(t, m.find(controls, ""))
 	require.NoError(t, m.run(t.Context()))
-	require.Contains(t, log.String(), "control water has no read at any allele that was called")
+	require.Contains(t, log.String(), "control water has no read at any allele that was called: none of the reads with an allele got into it, so at most 5.3 of other samples' got into a sample. That holds if water was sequenced")
+}
+
+// TestSheetOfTwoFlowCells: of a sheet of two flow cells the rows count whose flow cell the read groups name. A control that is among them without a read is one that has
+// none, if the sheet's names are those of the reads, and one that goes by its barcode in the reads is found there.
+func TestSheetOfTwoFlowCells(t *testing.T) {
+	p := newPlate()
+	p.add("a", 80, 999)
+	p.add("b", 30, -1)
+	p.add("b", 10, 999)
+	p.add("barcode04", 60, -1)
+	reference, reads := p.files(t, []string{"a", "b", "barcode04"}, p.rnd)
+	text, err := os.ReadFile(reads)
+	require.NoError(t, err)
+	named := strings.NewReplacer("SM:a\n", "SM:a\tPU:F1\n", "SM:b\n", "SM:b\tPU:F1\n", "SM:barcode04\n", "SM:barcode04\tPU:F1\n").Replace(string(text))
+	require.NoError(t, os.WriteFile(reads, []byte(named), 0o600))
+	dir := t.TempDir()
+	sheet := filepath.Join(dir, "sheet.csv")
+	write := func(rows string) {
+		require.NoError(t, os.WriteFile(sheet, []byte("kit,experiment_id,flow_cell_id,barcode,alias,type\n"+rows), 0o600))
+	}
+	call := func() error {
+		return runPore(t, "call", "--ploidy", "mixture", "--ref", reference, "--sample-sheet", sheet, "-o", filepath.Join(dir, "{sample}.vcf"), reads)
+	}
+	const others = "K,e,F2,barcode01,c,\nK,e,F2,barcode02,blank,no_template_control\n"
+	write("K,e,F1,barcode01,a,\nK,e,F1,barcode02,b,\nK,e,F1,barcode03,water,no_template_control\n" + others)
+	require.NoError(t, call())
+	require.Equal(t, map[int]string{1000: "CarryOver hopping water 0 0"}, marked(t, filepath.Join(dir, "b.vcf")))
+
+	write("K,e,F1,barcode01,a,\nK,e,F1,barcode02,b,\nK,e,F1,barcode04,wild,negative_control\n" + others)
+	require.NoError(t, call())
+	require.Equal(t, map[int]string{1000: "CarryOver hopping barcode04 0 60"}, marked(t, filepath.Join(dir, "b.vcf")))
+
+	write("K,e,F1,barcode01,x,\nK,e,F1,barcode03,water,no_template_control\n" + others)
+	require.EqualError(t, call(), "control water is not among the samples of "+reads+", which are a, b, barcode04")
 }

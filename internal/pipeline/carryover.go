@@ -38,7 +38,7 @@ func (c *Carried) Warnings() []string {
 	}
 	var lines []string
 	for _, name := range c.Silent {
-		lines = append(lines, carryover.SilentWarning(name))
+		lines = append(lines, carryover.SilentWarning(name, c.Controls[name]))
 	}
 	var marked, unbounded int
 	for _, s := range c.Samples {

@@ -184,10 +184,16 @@ func (a *Alignments) Contigs() []*genome.Contig {
 
 // Samples are the samples that the read groups name, in the order of their names; none if
 // no read group names one.
-func (a *Alignments) Samples() []string {
+func (a *Alignments) Samples() []string { return a.named("SM") }
+
+// FlowCells lists, ascending, the flow cells that the read groups name, as basecallers of Oxford Nanopore do in PU.
+func (a *Alignments) FlowCells() []string { return a.named("PU") }
+
+// named lists what a field of the read groups says, each once.
+func (a *Alignments) named(field string) []string {
 	var names []string
 	for _, line := range a.records.Lines() {
-		if name, _ := hts.Field(line, "SM"); name != "" && hts.Is(line, "@RG") {
+		if name, _ := hts.Field(line, field); name != "" && hts.Is(line, "@RG") {
 			names = append(names, name)
 		}
 	}

@@ -19,19 +19,28 @@ type Controls map[string]Kind
 func (c Controls) Among(samples []string, where string) (Controls, error) {
 	among := make(Controls)
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		i := slices.Index(samples, name)
-		if i < 0 && strings.HasPrefix(name, "barcode") {
-			i = slices.IndexFunc(samples, func(s string) bool { return strings.HasSuffix(s, "_"+name) })
-		}
-		if i < 0 {
+		sample, ok := Find(samples, name)
+		if !ok {
 			return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", name, where, few(samples))
 		}
-		among[samples[i]] = c[name]
+		among[sample] = c[name]
 	}
 	if len(c) > 0 && len(among) == len(samples) {
 		return nil, errors.New("all samples of " + where + " are controls: there is nothing that they could bound")
 	}
 	return among, nil
+}
+
+// Find is the sample that a name stands for: its own, or that of a barcode.
+func Find(samples []string, name string) (string, bool) {
+	i := slices.Index(samples, name)
+	if i < 0 && strings.HasPrefix(name, "barcode") {
+		i = slices.IndexFunc(samples, func(s string) bool { return strings.HasSuffix(s, "_"+name) })
+	}
+	if i < 0 {
+		return "", false
+	}
+	return samples[i], true
 }
 
 // few is a short list of names.
@@ -83,8 +92,11 @@ func (t *Table) Silent() []string {
 }
 
 // SilentWarning says what a control without reads means, a line for people.
-func SilentWarning(control string) string {
-	return fmt.Sprintf("control %s has no read at any allele that was called: it is clean, or nothing of it was sequenced", control)
+func SilentWarning(control string, kind Kind) string {
+	if kind == NoTemplate {
+		return fmt.Sprintf("control %s has no read at any allele that was called: none of the reads with an allele got into it, so at most %.1f of other samples' got into a sample. That holds if %s was sequenced; otherwise it bounds nothing", control, upperPoisson(0, Alpha/2), control)
+	}
+	return fmt.Sprintf("control %s has no read at any allele that was called, so it bounds nothing: was it sequenced?", control)
 }
 
 // Add has reads counted at an allele.
