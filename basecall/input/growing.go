@@ -129,10 +129,17 @@ func (g *Growing) Rest() {
 	case *growingBlocks:
 		s.block, s.inflate = nil, nil
 	case *growingContainers:
-		s.part = nil
+		s.rest()
 	case *growingGzip:
 		s.rest()
 	}
+}
+
+// Holding reports whether much of the file is held in memory, decompressed or to be decompressed, which
+// reading on lets go of: a container of CRAM. The reads of it are all there.
+func (g *Growing) Holding() bool {
+	s, ok := g.source.(*growingContainers)
+	return ok && (s.open != nil || len(g.buf)-g.at > chunk)
 }
 
 // SameFile reports whether a path leads to the file.
@@ -326,55 +333,88 @@ func (s *growingGzip) close() {
 	}
 }
 
-// growingContainers is a file in CRAM, which is read by containers.
+// growingContainers is a file in CRAM. A container is read once it is there to its end, and decoded piece by
+// piece: that of an archive has hundreds of megabytes of records.
 type growingContainers struct {
 	file    *os.File
 	limit   *limit
-	at      int64
+	at      int64 // where the container begins that comes next, or is open
 	decoder *cram.Decoder
-	part    []byte // what was read of the next
+	part    []byte        // what was read of it
+	open    *cram.Records // those of the container that is open; nil: the next one comes
 }
 
 func (s *growingContainers) fill(b []byte) ([]byte, error) {
-	left := s.limit.get() - s.at
-	for size, n := 0, int64(0); ; {
-		if left == 0 || n == left {
-			return b, ErrUnfinished
-		}
-		n = min(max(2*n, 1<<12, int64(size)), left)
-		if err := s.read(n); err != nil {
-			return b, err
-		}
-		if len(bytes.TrimRight(s.part, "\x00")) == 0 {
-			return b, ErrUnfinished // space that was reserved
-		}
-		var err error
-		if size, err = s.decoder.Size(s.part); err != nil {
-			return b, err
-		}
-		if size == 0 || int64(size) > n {
-			continue
-		}
-		s.part = s.part[:size]
-		reserved, err := s.reserved()
+	if s.open == nil {
+		err := s.next()
 		if err != nil {
 			return b, err
 		}
-		if reserved {
-			return b, ErrUnfinished
+		if b, s.open, err = s.decoder.Begin(b, s.part); err != nil {
+			return b, err
 		}
-		from := len(b)
-		if b, err = s.decoder.Append(b, s.part); err != nil {
-			return b[:from], err
+	}
+	if s.open != nil {
+		var more bool
+		var err error
+		if b, more, err = s.open.Append(b); err != nil || more {
+			return b, err
 		}
-		s.at += int64(size)
-		return b, nil
+		s.open = nil
+	}
+	s.at += int64(len(s.part))
+	return b, nil
+}
+
+// next reads the part of the file that comes next, if it is there to its end.
+func (s *growingContainers) next() error {
+	left := s.limit.get() - s.at
+	n := int64(1 << 12) // more than nearly every container's header
+	for {
+		n = min(n, left)
+		if n == 0 {
+			return ErrUnfinished
+		}
+		if err := s.read(n); err != nil {
+			return err
+		}
+		if len(bytes.TrimRight(s.part, "\x00")) == 0 {
+			return ErrUnfinished // space that was reserved
+		}
+		size, err := s.decoder.Size(s.part)
+		if err != nil {
+			return err
+		}
+		switch {
+		case size == 0 && n < left:
+			n *= 2
+		case size == 0 || int64(size) > left:
+			return ErrUnfinished // the file grows, and what there is of the part is not read time and again
+		case int64(size) > n:
+			n = int64(size)
+		default:
+			s.part = s.part[:size]
+			reserved, err := s.reserved()
+			if err == nil && reserved {
+				err = ErrUnfinished
+			}
+			return err
+		}
+	}
+}
+
+func (s *growingContainers) rest() {
+	if s.open == nil {
+		s.part = nil
 	}
 }
 
 // read reads the next n bytes, of which it has the first perhaps.
 func (s *growingContainers) read(n int64) error {
-	s.part = grow(s.part[:0], int(n))[:n]
+	if int64(cap(s.part)) < n {
+		s.part = make([]byte, n)
+	}
+	s.part = s.part[:n]
 	_, err := s.file.ReadAt(s.part, s.at)
 	if errors.Is(err, io.EOF) {
 		return ErrUnfinished // cut off meanwhile

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -524,6 +525,57 @@ func TestCRAM(t *testing.T) {
 	require.EqualError(t, err, "the reads of this CRAM file are kept by their differences to c2: name the FASTA that they are aligned to (--ref)")
 }
 
+// manyBases are reads in SAM, and their ids and bases.
+func manyBases(count, length int) (sam string, want []string) {
+	rng := rand.New(rand.NewPCG(2, 9))
+	var b strings.Builder
+	b.WriteString("@HD\tVN:1.6\n")
+	for i := range count {
+		seq := make([]byte, length)
+		for j := range seq {
+			seq[j] = "ACGT"[rng.IntN(4)]
+		}
+		fmt.Fprintf(&b, "r%d\t4\t*\t0\t0\t*\t*\t0\t0\t%s\t%s\n", i, seq, strings.Repeat("I", length))
+		want = append(want, fmt.Sprintf("r%d %s", i, seq))
+	}
+	return b.String(), want
+}
+
+// TestGrowingArchive: of a container of millions of bases, as an archive has them, a piece is decoded at a time, and
+// a file that rests within one goes on where it was. A container that isn't there to its end isn't read.
+func TestGrowingArchive(t *testing.T) {
+	const length = 10_000
+	sam, want := manyBases(600, length)
+	file := writeCRAM(t, "3.0,archive", sam)
+	path := filepath.Join(t.TempDir(), "x.cram")
+	require.NoError(t, os.WriteFile(path, file, 0o600))
+	g, err := OpenGrowing(path, int64(len(file))-100, cram.Options{})
+	require.NoError(t, err)
+	_, err = g.Next()
+	require.ErrorIs(t, err, ErrUnfinished)
+	require.Less(t, cap(g.source.(*growingContainers).part), len(file)/2)
+	require.False(t, g.Holding())
+	g.Extend(int64(len(file)))
+	var got []string
+	for {
+		r, err := g.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.Less(t, cap(g.buf), len(want)*length/2, "less than half of the container")
+		if got = append(got, r.ID+" "+string(r.Sequence)); len(got) < 400 {
+			require.True(t, g.Holding(), "read %d", len(got))
+		}
+		if len(got)%100 == 0 {
+			g.Rest()
+		}
+	}
+	require.Equal(t, want, got)
+	require.False(t, g.Holding())
+	require.NoError(t, g.Close())
+}
+
 // writeCRAM has samtools write SAM as CRAM of a version.
 func writeCRAM(t *testing.T, version, sam string) []byte {
 	t.Helper()
@@ -534,7 +586,7 @@ func writeCRAM(t *testing.T, version, sam string) []byte {
 		}
 		t.Skip("samtools is not installed")
 	}
-	cmd := exec.CommandContext(t.Context(), path, "view", "--no-PG", "-C", "--output-fmt-option", "version="+version, "-")
+	cmd := exec.CommandContext(t.Context(), path, "view", "--no-PG", "-O", "cram,version="+version, "-")
 	var said bytes.Buffer
 	cmd.Stdin, cmd.Stderr = strings.NewReader(sam), &said
 	out, err := cmd.Output()

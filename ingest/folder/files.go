@@ -28,6 +28,8 @@ type File interface {
 	// signal.ErrUnfinished where its writer has not gone on yet. After a [SkippedError]
 	// there may be others.
 	Next() (Found, error)
+	// Holding reports whether the file holds much memory that reading on lets go of: its turn goes on until then.
+	Holding() bool
 	// Place is where reading goes on.
 	Place() (signal.Place, error)
 	Close() error
@@ -91,6 +93,9 @@ func (f signalFile) Next() (Found, error) {
 	}
 	return &signalRead{rd: rd, read: samples}, nil
 }
+
+// Holding is false: signal is loaded read by read.
+func (signalFile) Holding() bool { return false }
 
 // signalRead is the signal of a read.
 type signalRead struct {

@@ -181,5 +181,6 @@ func (p *pipe) Next() (Found, error) {
 	}
 }
 
+func (p *pipe) Holding() bool                { return false }
 func (p *pipe) Place() (signal.Place, error) { return signal.Place{}, nil }
 func (p *pipe) Close() error                 { return nil }

@@ -2,15 +2,19 @@ package folder
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/signal"
 )
 
 // attaching is a watch of a folder with files of called reads.
@@ -87,6 +91,51 @@ func TestLeftOutReads(t *testing.T) {
 		require.Len(t, v.k.runs["r"].events, want+1)
 		require.Len(t, desc.GetSamples(), 96)
 		require.Contains(t, desc.GetSamples(), "r_barcode02")
+	}
+}
+
+// heldFiles are two files of many reads, of which the first holds memory until so many of its reads are read.
+type heldFiles struct {
+	ReadFiles
+	until int64
+}
+
+type heldFile struct {
+	File
+	path  string
+	until int64
+}
+
+func (f *heldFiles) Open(path string, size int64, beside func(string) (int64, bool), from signal.Place) (File, error) {
+	g, err := f.ReadFiles.Open(path, size, beside, from)
+	return heldFile{g, path, f.until}, err
+}
+
+func (f heldFile) Holding() bool {
+	place, err := f.Place()
+	return err == nil && filepath.Base(f.path) == "a.fastq" && place.Offset < f.until
+}
+
+// TestHeldFilesKeepTheirTurn: a file that holds much memory is read on until it doesn't, before others have their
+// turn, which otherwise comes with every batch.
+func TestHeldFilesKeepTheirTurn(t *testing.T) {
+	const reads = 5 * batchReads
+	content := func(name string) string {
+		var b strings.Builder
+		for i := range reads {
+			fmt.Fprintf(&b, "@%s%d%s", name, i, goodRead)
+		}
+		return b.String()
+	}
+	for until, want := range map[int64]int{0: batchReads, batchReads + 1: 2 * batchReads, 4 * batchReads: 4 * batchReads, reads + 1: reads} {
+		v, _ := attaching(t, map[string]string{"a.fastq": content("a"), "b.fastq": content("b")})
+		v.cfg.Files = &heldFiles{*v.cfg.Files.(*ReadFiles), until}
+		v.startAndPoll(20)
+		v.stop()
+		events := v.k.runs["r"].events
+		require.Len(t, events, 2*reads+1)
+		first := slices.IndexFunc(events, func(e event) bool { return strings.HasPrefix(e.read, "b") })
+		require.Equal(t, want, first, "held until %d", until)
 	}
 }
 

@@ -249,7 +249,7 @@ func (w *watcher) poll(ctx context.Context, now time.Time) (more bool, err error
 	return false, w.endRuns(ctx, now)
 }
 
-// read reads a batch of a file.
+// read reads a batch of a file, and more where a batch ends within what is decompressed at once.
 func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 	first := !f.wasRead
 	w.catalog.reading(f)
@@ -263,19 +263,24 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 		return w.checkError(f, err)
 	}
 	defer g.Close()
-	batch, ended, refused, err := w.gather(ctx, f, g, now)
-	if err != nil {
-		return err
-	}
-	for id, reads := range batch {
-		r := w.runs[id]
-		r.read, r.dirs[filepath.Dir(f.entry.Path)] = now, true
-		if err := w.send(ctx, r, reads); err != nil {
+	ended := false
+	for again := true; again; again = f.more && g.Holding() {
+		f.more = false
+		var batch map[string][]Found
+		var refused error
+		if batch, ended, refused, err = w.gather(ctx, f, g, now); err != nil {
 			return err
 		}
-	}
-	if refused != nil {
-		return w.checkError(f, refused) // the place stays before what was refused
+		for id, reads := range batch {
+			r := w.runs[id]
+			r.read, r.dirs[filepath.Dir(f.entry.Path)] = now, true
+			if err := w.send(ctx, r, reads); err != nil {
+				return err
+			}
+		}
+		if refused != nil {
+			return w.checkError(f, refused) // the place stays before what was refused
+		}
 	}
 	place, err := g.Place()
 	if err != nil {

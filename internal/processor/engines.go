@@ -155,6 +155,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	warnOfIdleFlags(opts)
 	g, err := opts.Genes.Genome(opts.Reference)
 	if err != nil {
 		return nil, err

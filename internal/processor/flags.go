@@ -1,11 +1,15 @@
 package processor
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	"github.com/porestream/porestream/basecall/infer"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/internal/cli"
 )
 
@@ -113,4 +117,38 @@ func (f *Flags) Options(stages []string) (Options, error) {
 // Work says which stages have something to do.
 func (f *Flags) Work() Work {
 	return Work{Panels: len(f.Panels) > 0, Adaptive: f.Adaptive.On(), Methylation: f.Methylation.On}
+}
+
+// idleFlags lists the flags of a process that are only about basecalling, where none of its stages basecalls: nobody
+// reads them then. The adaptive stage basecalls, too, with the model of --model alone.
+func idleFlags(opts Options) (idle []string) {
+	if slices.Contains(opts.Stages, basecallstage.Name) {
+		return nil
+	}
+	deciding := slices.Contains(opts.Stages, adaptivestage.Name)
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"--model", opts.Model != "" && !deciding},
+		{"--models", opts.RunModels.Rules != ""},
+		{"--models-dir", opts.RunModels.Dir != ""},
+		{"--modified-bases", len(opts.ModifiedBases) > 0},
+		{"--partial", opts.Signal.Partial > 0},
+		{"--basecalls", opts.Signal.Basecalls},
+	} {
+		if f.given {
+			idle = append(idle, f.name)
+		}
+	}
+	return idle
+}
+
+// warnOfIdleFlags says which flags nobody reads. They are no error: processes with different stages may share theirs.
+func warnOfIdleFlags(opts Options) {
+	idle := idleFlags(opts)
+	if len(idle) == 0 {
+		return
+	}
+	opts.Logger.Warn("flags for basecalling have no effect here, as no stage of this process basecalls", "flags", strings.Join(idle, ","), "stages", strings.Join(opts.Stages, ","))
 }

@@ -99,22 +99,10 @@ func (d *Decoder) Unwritten(part []byte) bool {
 	return len(bytes.TrimRight(last, "\x00")) == 0
 }
 
-// Append appends to dst a part, of the size that [Decoder.Size] returns, as BAM: the header, or the
-// records of a container.
-func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
-	out, rest, err := d.begin(dst, part)
-	for more := rest != nil; more && err == nil; {
-		out, more, err = rest.append(out)
-	}
-	if err != nil {
-		return dst, err
-	}
-	return out, nil
-}
-
-// begin is Append of a part's beginning: the header is appended whole, the records of a container are
-// those that follow, nil if there are none.
-func (d *Decoder) begin(dst, part []byte) ([]byte, *records, error) {
+// Begin begins a part, of the size that [Decoder.Size] returns: the header is appended to dst as BAM, and the records of
+// a container are those that are returned, nil if there are none. They are read out of part, and have to be read to their
+// end before the next part.
+func (d *Decoder) Begin(dst, part []byte) ([]byte, *Records, error) {
 	body, read := part, version.readContainer
 	if d.header == nil {
 		var err error
@@ -127,7 +115,7 @@ func (d *Decoder) begin(dst, part []byte) ([]byte, *records, error) {
 	if err == nil && (c == nil || len(body) != c.head+c.size) {
 		err = errEnds
 	}
-	var rest *records
+	var rest *Records
 	switch {
 	case err != nil:
 	case d.header == nil:
@@ -184,9 +172,9 @@ func (d *Decoder) appendHeader(dst, blocks []byte) ([]byte, error) {
 	return dst, err
 }
 
-// records are those of a container, decoded piece by piece: a container of an archive has hundreds of
+// Records are those of a container, decoded piece by piece: a container of an archive has hundreds of
 // megabytes of them.
-type records struct {
+type Records struct {
 	decoder *Decoder
 	size    int // of the part
 	count   int32
@@ -198,7 +186,7 @@ type records struct {
 }
 
 // records opens the records of a container.
-func (d *Decoder) records(c *container, blocks []byte) (*records, error) {
+func (d *Decoder) records(c *container, blocks []byte) (*Records, error) {
 	in := newStream(blocks)
 	data, err := d.version.kindOf(in, blockCompression, "compression header")
 	if err != nil {
@@ -208,11 +196,11 @@ func (d *Decoder) records(c *container, blocks []byte) (*records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compression header: %w", err)
 	}
-	return &records{decoder: d, count: c.records, scheme: scheme, in: in}, nil
+	return &Records{decoder: d, count: c.records, scheme: scheme, in: in}, nil
 }
 
-// append appends a piece of the records. It is false with the last.
-func (r *records) append(dst []byte) (out []byte, more bool, err error) {
+// Append appends a piece of the records, of about a million bases, to dst as BAM. It is false with the last.
+func (r *Records) Append(dst []byte) (out []byte, more bool, err error) {
 	if out, more, err = r.next(dst); err != nil {
 		return dst, false, r.decoder.wrong(err)
 	}
@@ -222,7 +210,7 @@ func (r *records) append(dst []byte) (out []byte, more bool, err error) {
 	return out, more, nil
 }
 
-func (r *records) next(dst []byte) (out []byte, more bool, err error) {
+func (r *Records) next(dst []byte) (out []byte, more bool, err error) {
 	if r.slice == nil {
 		r.number++
 		if r.slice, err = r.decoder.slice(r.scheme, r.in); err != nil {

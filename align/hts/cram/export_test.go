@@ -46,3 +46,15 @@ func (r *Reader) SetPiece(bases int) { r.decoder.piece = bases }
 
 // Capacity is how much decoded data is held at once.
 func (r *Reader) Capacity() int { return cap(r.out) }
+
+// Append appends a whole part to dst as BAM.
+func (d *Decoder) Append(dst, part []byte) ([]byte, error) {
+	out, rest, err := d.Begin(dst, part)
+	for more := rest != nil; more && err == nil; {
+		out, more, err = rest.Append(out)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}

@@ -13,7 +13,7 @@ type Reader struct {
 	decoder *Decoder
 	part    []byte   // what was read of the file and isn't decoded
 	size    int      // of the container at its beginning whose records are being decoded
-	records *records // of that one; nil: the next one comes
+	records *Records // of that one; nil: the next one comes
 	out     []byte   // decoded, and read up to at
 	at      int
 	err     error
@@ -68,7 +68,7 @@ func (r *Reader) next() error {
 // open decodes the beginning of the part of that size.
 func (r *Reader) open(size int) (err error) {
 	r.size = size
-	if r.out, r.records, err = r.decoder.begin(r.out, r.part[:size]); err == nil && r.records == nil {
+	if r.out, r.records, err = r.decoder.Begin(r.out, r.part[:size]); err == nil && r.records == nil {
 		r.close()
 	}
 	return err
@@ -76,7 +76,7 @@ func (r *Reader) open(size int) (err error) {
 
 // nextRecords decodes the next piece of a container.
 func (r *Reader) nextRecords() error {
-	out, more, err := r.records.append(r.out)
+	out, more, err := r.records.Append(r.out)
 	if r.out = out; err == nil && !more {
 		r.close()
 	}
