@@ -316,4 +316,4 @@ func (r *Region) fit() fitting {
 }
 
 // errorModel is that of the region's reads.
-func (r *Region) errorModel() *errorModel { return r.errors.model(r.fit().errors) }
+func (r *Region) errorModel() *errorModel { return r.counted().model(r.fit().errors) }

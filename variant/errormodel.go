@@ -48,8 +48,9 @@ type errorCounts struct {
 }
 
 // add counts a checked segment that ends before position end and has the given
-// class.
-func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) {
+// class. What it shares with the reference waits in p, until [passages.settle]; nil: it is
+// counted at once.
+func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte, p *passages) {
 	start, reverse, bases := int(s.GetStart()), s.GetReverse(), s.GetBases()
 	c.positions += uint64(end - start)
 
@@ -62,18 +63,17 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 		case align.Match:
 			if qualities == nil {
 				seen[0][bin] += uint32(op.Len)
-			} else {
-				own := qualities[qpos:][:op.Len]
-				i := 0
-				for ; i+1 < len(own); i += 2 {
-					seen[0][bins[own[i]]&(binCount-1)]++
-					seen[1][bins[own[i+1]]&(binCount-1)]++
-				}
-				if i < len(own) {
-					seen[0][bins[own[i]]]++
-				}
+				break
 			}
-			c.matched(ref, rpos, op.Len, reverse)
+			own := qualities[qpos:][:op.Len]
+			i := 0
+			for ; i+1 < len(own); i += 2 {
+				seen[0][bins[own[i]]&(binCount-1)]++
+				seen[1][bins[own[i+1]]&(binCount-1)]++
+			}
+			if i < len(own) {
+				seen[0][bins[own[i]]]++
+			}
 		case align.Mismatch:
 			k := kmerAt(ref, rpos, reverse)
 			for i := range op.Len {
@@ -88,9 +88,13 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 				if !poor || bin > doubtfulBins {
 					c.errors[firstClass+class]++
 				}
+				from := baseCode[ref[rpos+i]]
+				if from < 4 {
+					c.contexts[k][k.middle()]-- // pass counts it as matching
+				}
 				if to := baseCode[bases[base+i]]; to < 4 {
 					c.contexts[k][strandBase(to, reverse)]++
-					if from := baseCode[ref[rpos+i]]; from < 4 {
+					if from < 4 {
 						c.swaps[strandBase(from, reverse)][strandBase(to, reverse)]++
 					}
 				}
@@ -99,6 +103,12 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 			if b := baseCode[ref[rpos]]; b < 4 {
 				c.deletions[min(runAround(ref, rpos), maxRun)][strandBase(b, reverse)]++
 				c.deletedBases += uint64(op.Len)
+			}
+			for i := range op.Len {
+				if baseCode[ref[rpos+i]] < 4 {
+					k := kmerAt(ref, rpos+i, reverse)
+					c.contexts[k][k.middle()]--
+				}
 			}
 			gaps = append(gaps, lengthGap{from: rpos, to: rpos + op.Len})
 		case align.Insertion:
@@ -128,60 +138,8 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte) 
 			c.bases[firstClass+class] += n
 		}
 	}
-	c.passed(gaps, start, end, reverse, ref)
-}
-
-// matched counts the contexts of n matching bases from pos on.
-func (c *errorCounts) matched(ref []byte, pos, n int, reverse bool) {
-	k := kmerAt(ref, pos, reverse)
-	last := min(pos+n, len(ref)-kmerReach) // from here on contexts reach beyond the contig
-	at := pos
-	if reverse {
-		for ; at < last; at++ {
-			if baseCode[ref[at]] < 4 {
-				c.contexts[k&(kmerCount-1)][k.middle()]++
-			}
-			if at+1 < last {
-				k = k>>2 | kmer(3-baseCode[ref[at+1+kmerReach]]&3)<<kmerShift
-			}
-		}
-	} else {
-		for ; at < last; at++ {
-			if baseCode[ref[at]] < 4 {
-				c.contexts[k&(kmerCount-1)][k.middle()]++
-			}
-			if at+1 < last {
-				k = (k<<2 | kmer(baseCode[ref[at+1+kmerReach]]&3)) & (kmerCount - 1)
-			}
-		}
-	}
-	for at = max(at, pos); at < pos+n; at++ {
-		if baseCode[ref[at]] < 4 {
-			k := kmerAt(ref, at, reverse)
-			c.contexts[k][k.middle()]++
-		}
-	}
-}
-
-// passed counts the homopolymers that a read over [start, end) passes, and what it makes of
-// the longer ones, which has the given gaps.
-func (c *errorCounts) passed(gaps []lengthGap, start, end int, reverse bool, ref []byte) {
-	var runs [maxRun + 1][4]uint32
-	for pos := start; pos < end; {
-		n := runFrom(ref, pos)
-		if b := baseCode[ref[pos]]; b < 4 {
-			runs[min(n, maxRun)][b]++
-			if n >= minCountedRun && pos > start && pos+n < end {
-				gaps = c.lengths.add(gaps, pos, n, reverse, ref)
-			}
-		}
-		pos += n
-	}
-	for n := range runs {
-		for b, passes := range runs[n] {
-			c.runs[n][strandBase(byte(b), reverse)] += uint64(passes)
-		}
-	}
+	c.pass(start, end, reverse, ref, p)
+	c.lengths.change(gaps, start, end, reverse, ref)
 }
 
 // baseCode maps A, C, G, T to 0 to 3 and everything else to 4.
@@ -276,7 +234,7 @@ type ErrorTally struct {
 
 // Add adds what a region's segments show.
 func (t *ErrorTally) Add(r *Region) {
-	c := &r.errors
+	c := r.counted()
 	for bin := range firstClass {
 		t.bases += c.bases[bin]
 		t.errors += c.errors[bin]

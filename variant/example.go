@@ -233,18 +233,13 @@ func (e *encoder) begin(r *Region, m *matrix, model *errorModel) {
 	e.edits = e.edits[:0]
 	for i := range m.rows {
 		w := &m.rows[i]
-		n, all := len(w.ins), 0
-		for c := w.from; c < w.to; c++ {
-			switch w.code[c] {
-			case absent:
-				continue
-			case baseCode[e.ref[m.lo+c]]:
-			default:
+		n := len(w.ins)
+		for _, a := range w.altered {
+			if a.code != m.ref[a.col] {
 				n++
 			}
-			all++
 		}
-		e.edits = append(e.edits, float32(n)/float32(max(1, all)))
+		e.edits = append(e.edits, float32(n)/float32(max(1, m.columnsShown(w))))
 	}
 }
 

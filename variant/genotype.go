@@ -381,7 +381,7 @@ func (r *Region) evaluateTiles(tiles []int, final bool) ([]evaluatedTile, error)
 	}
 	ended := final || r.final
 	r.fitted = r.fit()
-	model := r.errors.model(r.fitted.errors)
+	model := r.counted().model(r.fitted.errors)
 	var phased *haplotypes
 	switch {
 	case r.cfg.Network == nil:

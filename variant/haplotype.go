@@ -63,6 +63,10 @@ const (
 // haplotypes of its reads while the run goes on: about the length of a read.
 const phasedTiles = 8
 
+// outlinedTiles is how many tiles are searched for sites together, as each time all of the region's
+// reads are asked whether they reach there.
+const outlinedTiles = 4
+
 // allTiles are the region's.
 func (r *Region) allTiles() iter.Seq[int] {
 	return func(yield func(int) bool) {
@@ -98,18 +102,22 @@ func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes 
 	var sites []hetSite
 	seen := make(map[uint32]phase.Read) // by number of the segment
 	m := &r.work.scratch
+	outlined := 0 // tiles before this one are
 	for t := range tiles {
 		if r.tiles[t].reads == 0 {
 			continue
 		}
-		m.load(r, t)
-		r.work.counts = m.pileup(r.work.counts)
+		if t >= outlined {
+			outlined = min(t+outlinedTiles, len(r.tiles))
+			m.outline(r, r.tileStart(t), r.tileEnd(outlined-1))
+			r.work.counts = m.pileup(r.work.counts)
+		}
 		for _, site := range r.hetSites(t, m, model) {
 			col := site.pos - m.lo
 			for i := range m.rows {
 				w := &m.rows[i]
-				if base := w.code[col]; base == site.ref || base == site.alt {
-					cost := &model.pair[strandIndex(w.seg.reverse)][w.qual[col]][base]
+				if base, qual := m.shows(w, col); base == site.ref || base == site.alt {
+					cost := &model.pair[strandIndex(w.seg.reverse)][qual][base]
 					seen[w.seg.number] = append(seen[w.seg.number], phase.Observation{Site: len(sites), LLR: cost[site.ref] - cost[site.alt]})
 				}
 			}

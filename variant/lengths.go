@@ -136,12 +136,10 @@ type lengthGap struct {
 	seq      []byte
 }
 
-// change is by how many bases gaps, by position, change a homopolymer of base b at
-// [start, end), and the gaps that can change later ones.
-func lengthChange(gaps []lengthGap, b byte, start, end int) (change int, rest []lengthGap) {
-	for len(gaps) > 0 && gaps[0].to < start {
-		gaps = gaps[1:]
-	}
+// lengthChange is by how many bases gaps, by position and none before it, change a homopolymer of
+// base b at [start, end).
+func lengthChange(gaps []lengthGap, b byte, start, end int) int {
+	change := 0
 	for _, g := range gaps {
 		if g.from > end {
 			break
@@ -156,15 +154,31 @@ func lengthChange(gaps []lengthGap, b byte, start, end int) (change int, rest []
 			}
 		}
 	}
-	return change, gaps
+	return change
 }
 
-// add counts what a read with the given gaps shows of the homopolymer of n bases at pos, and
-// returns the gaps that can change later ones.
-func (c *lengthCounts) add(gaps []lengthGap, pos, n int, reverse bool, ref []byte) []lengthGap {
-	change, gaps := lengthChange(gaps, ref[pos], pos, pos+n)
-	c[countedRow(n)][strandBase(baseCode[ref[pos]], reverse)][changeColumn(change)]++
-	return gaps
+// change counts what gaps, by position, of a read over [start, end) change of homopolymers that
+// were counted as unchanged.
+func (c *lengthCounts) change(gaps []lengthGap, start, end int, reverse bool, ref []byte) {
+	next := start + 1 // homopolymers that begin before are done
+	for i, g := range gaps {
+		// Those that the gap touches: from the one that ends at it to the one that begins behind it.
+		for at := g.from - 1; at <= g.to && at < end; {
+			for at > start && ref[at-1] == ref[at] {
+				at--
+			}
+			n := runFrom(ref, at)
+			if at >= next && n >= minCountedRun && at+n < end && baseCode[ref[at]] < 4 {
+				if by := lengthChange(gaps[i:], ref[at], at, at+n); by != 0 {
+					own := &c[countedRow(n)][strandBase(baseCode[ref[at]], reverse)]
+					own[changeColumn(0)]--
+					own[changeColumn(by)]++
+				}
+			}
+			at += n
+			next = max(next, at)
+		}
+	}
 }
 
 // longRun is a homopolymer of the reference whose length is evaluated.

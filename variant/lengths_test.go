@@ -235,7 +235,7 @@ func TestLengthsAreCountedAsTheyAreSeen(t *testing.T) {
 			}
 		}
 		require.Positive(t, total)
-		assert.Equal(t, want, r.errors.lengths)
+		assert.Equal(t, want, r.counted().lengths)
 	}
 }
 

@@ -22,7 +22,9 @@ type matrix struct {
 	depth  []int32 // reads per column, those that the cap on depth leaves out included
 
 	segments   []segment // of the rows
-	ref        []byte    // the reference, as codes
+	altered    []altered
+	spans      []span // of the rows, by chain
+	ref        []byte // the reference, as codes
 	cells      []byte
 	insertions []insertion
 	inserted   []byte // bases of the insertions
@@ -52,6 +54,16 @@ type row struct {
 	qual     []byte // per column: quality bin, of matching bases the read's class
 	ins      []insertion
 	capped   bool // some columns in [from, to) are absent, because other reads have their place
+
+	class   byte      // quality of matching bases
+	first   int32     // of the spans in which it isn't absent
+	altered []altered // cells, by column, that aren't as the reference and class say
+}
+
+// altered is a cell of a row.
+type altered struct {
+	col        int32
+	code, qual byte
 }
 
 // insertion is read bases between column after and the next.
@@ -69,30 +81,32 @@ func (r *Region) columns(t int) (lo, hi int) {
 
 // load fills the matrix with the reads that tile t of r uses; see chooser.
 func (m *matrix) load(r *Region, t int) {
-	m.lo, m.hi = r.columns(t)
+	lo, hi := r.columns(t)
+	m.outline(r, lo, hi)
+	width := hi - lo
+	m.cells = slices.Grow(m.cells[:0], 2*width*len(m.rows))[:2*width*len(m.rows)]
+	for i := range m.rows {
+		own := m.cells[2*width*i:][:2*width]
+		m.paint(&m.rows[i], own[:width:width], own[width:])
+	}
+}
+
+// outline fills the matrix with the reads over positions [lo, hi) that r uses, but for the cells of its
+// rows: a tenth of the work of [matrix.load].
+func (m *matrix) outline(r *Region, lo, hi int) {
+	m.lo, m.hi = lo, hi
 	c := &r.work.chooser
-	c.choose(&r.reads, r.reach(), m.lo, m.hi, r.cfg.MaxDepth)
-	m.depth = c.depth
+	c.choose(&r.reads, r.reach(), lo, hi, r.cfg.MaxDepth)
+	m.depth, m.spans = c.depth, c.spans
 	m.rows, m.segments = slices.Grow(m.rows[:0], len(c.picks)), slices.Grow(m.segments[:0], len(c.picks))
-	m.insertions, m.inserted, m.bins = m.insertions[:0], m.inserted[:0], m.bins[:0]
+	m.insertions, m.inserted, m.bins, m.altered = m.insertions[:0], m.inserted[:0], m.bins[:0], m.altered[:0]
 	m.ref = m.ref[:0]
-	for _, b := range r.contig.Seq[m.lo:m.hi] {
+	for _, b := range r.contig.Seq[lo:hi] {
 		m.ref = append(m.ref, baseCode[b])
 	}
-	chosen := 0
-	for i := range c.picks {
-		if c.picks[i].first != none {
-			chosen++
-		}
-	}
-	width := m.hi - m.lo
-	m.cells = slices.Grow(m.cells[:0], 2*width*chosen)[:2*width*chosen]
-	cells := m.cells
 	for i := range c.picks {
 		if p := &c.picks[i]; p.first != none {
-			m.rows = append(m.rows, row{code: cells[:width:width], qual: cells[width : 2*width : 2*width]})
-			cells = cells[2*width:]
-			m.paint(r, c, p)
+			m.unpack(r, p)
 		}
 	}
 	for i := range m.segments {
@@ -100,9 +114,8 @@ func (m *matrix) load(r *Region, t int) {
 	}
 }
 
-// paint fills the newest row.
-func (m *matrix) paint(r *Region, c *chooser, p *pick) {
-	w := &m.rows[len(m.rows)-1]
+// unpack appends a row for a read.
+func (m *matrix) unpack(r *Region, p *pick) {
 	rd := &r.reads.table[p.number]
 	start, end := int(rd.start)+r.reach(), int(rd.end)+r.reach()
 	u := &m.unpacker
@@ -112,14 +125,14 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 		number: p.number, start: start, end: end, reverse: rd.is(readReverse), supp: rd.is(readSupplementary), mappingQuality: rd.mappingQuality,
 		run: r.reads.runs[u.run], lastChunk: batch.since + u.lastChunk,
 	})
-	w.seg = &m.segments[len(m.segments)-1]
-	w.from, w.to = int(p.from), int(p.to)
-	markAbsent(w.code[:w.from])
-	copy(w.code[w.from:w.to], m.ref[w.from:w.to])
-	markAbsent(w.code[w.to:])
-	setAll(w.qual[w.from:w.to], firstClass+u.class)
+	first := &m.spans[p.first]
+	m.rows = append(m.rows, row{
+		seg: &m.segments[len(m.segments)-1], from: int(p.from), to: int(p.to), class: firstClass + u.class, first: p.first,
+		capped: first.from > p.from || first.to < p.to, // then there are others, or the ends are absent
+	})
+	w := &m.rows[len(m.rows)-1]
 
-	width, firstInsertion := m.hi-m.lo, len(m.insertions)
+	width, firstAltered, firstInsertion := m.hi-m.lo, len(m.altered), len(m.insertions)
 	for {
 		ch, ok := u.next()
 		if !ok || ch.pos >= m.hi {
@@ -129,13 +142,13 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 		switch {
 		case ch.kind == align.Deletion:
 			for i := max(col, 0); i < min(col+ch.n, width); i++ {
-				w.code[i], w.qual[i] = deleted, noQuality
+				m.altered = append(m.altered, altered{int32(i), deleted, noQuality})
 			}
 		case col < 0:
 		case ch.kind == align.Match:
-			w.qual[col] = ch.bin
+			m.altered = append(m.altered, altered{int32(col), m.ref[col], ch.bin})
 		case ch.kind == align.Mismatch:
-			w.code[col], w.qual[col] = ch.base, ch.bin
+			m.altered = append(m.altered, altered{int32(col), ch.base, ch.bin})
 		case col > 0:
 			n := len(m.inserted)
 			for _, b := range u.bases {
@@ -146,15 +159,66 @@ func (m *matrix) paint(r *Region, c *chooser, p *pick) {
 		}
 	}
 	w.ins = m.insertions[firstInsertion:len(m.insertions):len(m.insertions)]
-
-	at := w.from
-	for s := p.first; s != none; s = c.spans[s].next {
-		markAbsent(w.code[at:c.spans[s].from])
-		w.capped = w.capped || at < int(c.spans[s].from)
-		at = int(c.spans[s].to)
+	if w.capped {
+		m.altered = m.within(p.first, m.altered, firstAltered)
 	}
-	markAbsent(w.code[at:w.to])
-	w.capped = w.capped || at < w.to
+	w.altered = m.altered[firstAltered:len(m.altered):len(m.altered)]
+}
+
+// within leaves out of the cells from the first-th on those that aren't in a chain of spans.
+func (m *matrix) within(span int32, cells []altered, first int) []altered {
+	kept := cells[:first]
+	for _, a := range cells[first:] {
+		for span != none && m.spans[span].to <= a.col {
+			span = m.spans[span].next
+		}
+		if span != none && m.spans[span].from <= a.col {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
+// paint fills a row's cells.
+func (m *matrix) paint(w *row, code, qual []byte) {
+	w.code, w.qual = code, qual
+	at := 0
+	for s := w.first; s != none; s = m.spans[s].next {
+		from, to := int(m.spans[s].from), int(m.spans[s].to)
+		markAbsent(code[at:from])
+		copy(code[from:to], m.ref[from:to])
+		at = to
+	}
+	markAbsent(code[at:])
+	setAll(qual[w.from:w.to], w.class)
+	for _, a := range w.altered {
+		code[a.col], qual[a.col] = a.code, a.qual
+	}
+}
+
+// shows is the code and the quality of a row in a column, as it is in its cells; absent where it shows
+// nothing.
+func (m *matrix) shows(w *row, col int) (code, qual byte) {
+	span := w.first
+	for span != none && int(m.spans[span].to) <= col {
+		span = m.spans[span].next
+	}
+	if span == none || int(m.spans[span].from) > col {
+		return absent, w.class
+	}
+	if i, ok := slices.BinarySearchFunc(w.altered, int32(col), func(a altered, col int32) int { return int(a.col - col) }); ok {
+		return w.altered[i].code, w.altered[i].qual
+	}
+	return m.ref[col], w.class
+}
+
+// columnsShown is how many columns a row shows something in.
+func (m *matrix) columnsShown(w *row) int {
+	n := 0
+	for s := w.first; s != none; s = m.spans[s].next {
+		n += int(m.spans[s].to - m.spans[s].from)
+	}
+	return n
 }
 
 // markAbsent marks columns in which a row shows nothing.
@@ -173,16 +237,30 @@ func setAll(b []byte, v byte) {
 
 // pileup counts codes per column and strand over the given columns.
 func (m *matrix) pileup(counts [][2][codes]int32) [][2][codes]int32 {
-	counts = append(counts[:0], make([][2][codes]int32, m.hi-m.lo)...)
+	width := m.hi - m.lo
+	counts = slices.Grow(counts[:0], width+1)[:width+1]
+	clear(counts)
 	for i := range m.rows {
 		w := &m.rows[i]
-		strand := 0
-		if w.seg.reverse {
-			strand = 1
+		strand := strandIndex(w.seg.reverse)
+		for s := w.first; s != none; s = m.spans[s].next { // as matching, in differences
+			counts[m.spans[s].from][strand][absent]++
+			counts[m.spans[s].to][strand][absent]--
 		}
-		for c := w.from; c < w.to; c++ {
-			counts[c][strand][w.code[c]]++
+		for _, a := range w.altered {
+			own := &counts[a.col][strand]
+			own[a.code]++
+			own[m.ref[a.col]]--
 		}
 	}
-	return counts
+	var reads [2]int32
+	for col, code := range m.ref {
+		for strand := range reads {
+			own := &counts[col][strand]
+			reads[strand] += own[absent]
+			own[absent] = 0
+			own[code] += reads[strand]
+		}
+	}
+	return counts[:width]
 }

@@ -26,7 +26,8 @@ type Region struct {
 	callable   error // nil if cfg can call, not only show examples
 
 	reads    reads
-	errors   errorCounts
+	errors   errorCounts // without what waits in passed; see counted
+	passed   passages
 	models   modelCounts
 	fitted   fitting // of the evaluation under way
 	tiles    []tile
@@ -101,6 +102,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		tiles:    make([]tile, tiles),
 		work:     new(Workspace),
 	}
+	r.passed = newPassages(r.reach(), min(end+align.RegionHalo, len(contig.Seq)))
 	r.publishing = publisher{contig: contig, sample: r.cfg.Sample, reads: &r.reads, tiles: make([]string, tiles), current: noTile}
 	return r, nil
 }
@@ -148,7 +150,7 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 	}
 	class := classOf(s.GetQualities())
 	if partial == 0 {
-		r.errors.add(s, end, class, r.contig.Seq)
+		r.errors.add(s, end, class, r.contig.Seq, &r.passed)
 		r.models.add(s, r.start)
 	}
 	r.reads.add(key, s, start-r.reach(), end-r.reach(), class, r.contig.Seq, &r.work.packer)
@@ -164,6 +166,12 @@ func (r *Region) Apply(s *streampb.Segment) (changed bool, err error) {
 		r.cull()
 	}
 	return true, nil
+}
+
+// counted is how often all reads disagree with the reference.
+func (r *Region) counted() *errorCounts {
+	r.passed.settle(&r.errors, r.contig.Seq)
+	return &r.errors
 }
 
 // Withdraw lets go of the segments of a read that goes on, because it doesn't lie here

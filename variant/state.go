@@ -43,7 +43,7 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 		b = packed.AppendBytes(b, run)
 	}
 	b = r.models.append(b)
-	b = r.errors.append(b)
+	b = r.counted().append(b)
 	b = packed.AppendLen(b, len(r.tiles))
 	for i := range r.tiles {
 		t := &r.tiles[i]
