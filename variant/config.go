@@ -60,6 +60,9 @@ type Config struct {
 	// SNPRate and IndelRate are the prior probabilities of a variant per base.
 	// Defaults 1e-3 and 1e-4.
 	SNPRate, IndelRate float64
+	// ModifiedMotifs are motifs that are known to be modified, as IUPAC letters in reading direction: reads may get
+	// them wrong, of which MotifArtifact then needs less evidence, and no motif is too long.
+	ModifiedMotifs []string
 }
 
 // DefaultMNPDistance and MaxMNPDistance are the default and the largest MNPDistance: changes that
@@ -139,6 +142,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("ploidy %s: without a network only haploid contigs (ploidy 1) can be called", p))
 	case !c.Ploidies.haploid():
 		errs = append(errs, errors.New("ploidies: without a network only haploid contigs (ploidy 1) can be called"))
+	}
+	if _, err := knownMotifsOf(c.ModifiedMotifs); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

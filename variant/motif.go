@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/packed"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -31,8 +32,8 @@ import (
 // errors on the other than those of a variant on both.
 //
 // Consequences: what is marked is a function of the region's reads. A motif with fewer than four
-// or five places in a region, of more than six bases or with a gap in the middle isn't found; nor
-// is one where reads of one strand alone lie. Gaps aren't counted. Regions are searched only if
+// or five places in a region, of more than six bases or with a gap in the middle isn't found, unless it is
+// known ([Config.ModifiedMotifs]); nor is one where reads of one strand alone lie. Gaps aren't counted. Regions are searched only if
 // there is an allele that one strand could have made up.
 
 // filterMotif is the filter of such alleles.
@@ -96,6 +97,7 @@ type motifSearch struct {
 	bases  [4]uint32               // the same of single bases
 	piles  []pile
 	found  [mostMotif + 1][]uint32 // piles by length and motifKey.index
+	known  []knownMotif
 
 	// Of the stretch that is being counted, by column: the reads of either strand, and those that show another
 	// base.
@@ -135,7 +137,8 @@ func reversed(word uint32, length int) (out uint32) {
 	return out
 }
 
-func (s *motifSearch) begin() {
+func (s *motifSearch) begin(known []knownMotif) {
+	s.known = append(s.known[:0], known...)
 	s.piles, s.bases = s.piles[:0], [4]uint32{}
 	for length := leastMotif; length <= mostMotif; length++ {
 		if s.places[length] == nil {
@@ -170,6 +173,7 @@ func (s *motifSearch) countPlaces(ref []byte, lo int) {
 			continue
 		}
 		s.bases[base]++
+		s.countKnown(ref, pos, base)
 		if ahead := next - pos; ahead == mostMotif {
 			for length := leastMotif; length <= mostMotif; length++ {
 				if clean >= mostMotif || clean > 0 && s.clean(ref, pos, length) {
@@ -188,7 +192,9 @@ func (s *motifSearch) countPlaces(ref []byte, lo int) {
 				if b == base || n < pileReads || share < pileShare || float64(c[1-strand][b]) > pileOther*share*float64(depth[1-strand]) {
 					continue
 				}
-				s.pile(ref, pos, strand == 1, pile{to: strandBase(b, strand == 1), wrong: n, reads: depth[strand]})
+				p := pile{to: strandBase(b, strand == 1), wrong: n, reads: depth[strand]}
+				s.pile(ref, pos, strand == 1, p)
+				s.pileKnown(ref, pos, base, strand == 1, &p)
 			}
 		}
 	}
@@ -269,7 +275,13 @@ func (s *motifSearch) motifs() []motif {
 			kept = append(kept, k)
 		}
 	}
-	return s.named(s.unexplained(kept))
+	list := s.knownWrong(&expected)
+	for _, m := range s.named(s.unexplained(kept)) {
+		if !slices.ContainsFunc(list, func(known motif) bool { return known.compare(&m) == 0 }) {
+			list = append(list, m)
+		}
+	}
+	return list[:min(len(list), maxMotifs)]
 }
 
 // divergence is that of a share from an expected one (Kullback and Leibler), by which Chernoff
@@ -469,14 +481,11 @@ func (m *motif) lies(ref []byte, pos int, reverse bool) bool {
 	return true
 }
 
-// iupac are the letters of sets of bases.
-const iupac = ".ACMGRSVTWYHKDBN"
-
 // message is what is said of the motif.
 func (m *motif) message() *streampb.MotifError {
 	name := make([]byte, len(m.bases))
 	for i, set := range m.bases {
-		name[i] = iupac[set]
+		name[i] = genome.Letter(set)
 	}
 	return &streampb.MotifError{
 		Motif: string(name), Base: uint32(m.at) + 1, Shows: string("ACGT"[m.to]),
@@ -488,13 +497,13 @@ func (m *motif) message() *streampb.MotifError {
 func motifOf(e *streampb.MotifError) (motif, error) {
 	m := motif{at: int(e.GetBase()) - 1, places: float64(e.GetSites()), piled: float64(e.GetAffected()), wrong: e.GetWrong(), allReads: e.GetReads()}
 	for i := range len(e.GetMotif()) {
-		set := slices.Index([]byte(iupac), e.GetMotif()[i])
-		if set < 1 {
+		set := genome.BaseSet(e.GetMotif()[i])
+		if set == 0 {
 			return motif{}, fmt.Errorf("motif %q", e.GetMotif())
 		}
-		m.bases = append(m.bases, byte(set))
+		m.bases = append(m.bases, set)
 	}
-	if len(m.bases) > mostMotif || m.at < 0 || m.at >= len(m.bases) || bits.OnesCount8(m.bases[m.at]) != 1 || len(e.GetShows()) != 1 || baseCode[e.GetShows()[0]] > 3 ||
+	if len(m.bases) > maxKnownMotif || m.at < 0 || m.at >= len(m.bases) || bits.OnesCount8(m.bases[m.at]) != 1 || len(e.GetShows()) != 1 || baseCode[e.GetShows()[0]] > 3 ||
 		m.piled < 1 || m.places < m.piled || m.wrong < 1 || m.allReads < m.wrong {
 		return motif{}, fmt.Errorf("motif %q, base %d read as %q at %d of %d sites by %d of %d reads", e.GetMotif(), e.GetBase(), e.GetShows(), e.GetAffected(), e.GetSites(), e.GetWrong(), e.GetReads())
 	}
@@ -515,7 +524,7 @@ const motifTiles = 16
 // findMotifs searches the whole region, and changes nothing but r.work.
 func (r *Region) findMotifs() motifState {
 	s := &r.work.motifs
-	s.begin()
+	s.begin(r.known)
 	for t := 0; t < len(r.tiles); t += motifTiles {
 		lo, hi := r.tileStart(t), r.tileEnd(min(t+motifTiles, len(r.tiles))-1)
 		if s.count(r, lo, hi) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -97,11 +98,85 @@ func TestNoMotifWithoutOne(t *testing.T) {
 	}
 }
 
+// Motifs that are known to be modified need not be found: one with a gap, and one of eight letters with another, are marked
+// once they are named, and only then; real alleles aren't, and where reads get nothing wrong nothing is.
+func TestKnownMotifs(t *testing.T) {
+	const length = 24_000
+	plain := func() *sample {
+		s := newSample(t, 42, length)
+		s.mismatch, s.gap = 0.008, 0.006
+		return s
+	}
+	s := plain()
+	sites := s.misreadMotif("GCCNNNNNGGC", 2, 'T', 0.6) + s.misreadMotif("GACNNNNNTGAY", 1, 'G', 0.6)
+	require.Positive(t, sites)
+	real := map[string]bool{}
+	for pos := 1000; pos < length-1000; pos += 1000 {
+		for p := pos; p < pos+900; p++ {
+			if m, ok := s.misread[0][p]; ok { // what the motif would make, on both strands
+				s.edits = append(s.edits, edit{p, 1, string(m.shows)})
+				real[fmt.Sprintf("%d %c>%c", p+1, s.contig.Seq[p], m.shows)] = true
+				break
+			}
+		}
+	}
+	require.NotEmpty(t, real)
+	segments := s.segments(t, 140, 3000, 0, length)
+	call := func(segments []*streampb.Segment, motifs ...string) []*streampb.Call {
+		r := region(t, s.contig, 0, variant.Config{Ploidy: variant.Mixture, Network: shippedNetwork(t), ModifiedMotifs: motifs})
+		apply(t, r, segments...)
+		return finalize(t, r)
+	}
+	wrong := func(calls []*streampb.Call) (marked, passed int) {
+		for _, c := range calls {
+			switch {
+			case real[name(c)]:
+				assert.Empty(t, c.GetFilters(), "%s is real", name(c))
+			case motifOnly(c):
+				marked++
+			case len(c.GetFilters()) == 0:
+				passed++
+			}
+		}
+		return marked, passed
+	}
+	_, before := wrong(call(segments))
+	marked, after := wrong(call(segments, "GCCNNNNNGGC", "GACNNNNNTGAY", "GATC"))
+	t.Logf("%d sites: %d called without the motifs, with them %d and %d marked", sites, before, after, marked)
+	assert.GreaterOrEqual(t, before, 3)
+	assert.GreaterOrEqual(t, marked, before-before/10)
+	assert.LessOrEqual(t, after, before/10)
+
+	clean := plain()
+	for _, c := range call(clean.segments(t, 140, 3000, 0, length), "GCCNNNNNGGC", "GACNNNNNTGAY", "GATC") {
+		assert.NotContains(t, c.GetFilters(), "MotifArtifact", name(c))
+	}
+}
+
+// A motif that can't be one of a modification is refused.
+func TestKnownMotifsFaults(t *testing.T) {
+	for _, tt := range []struct{ motif, want string }{
+		{"GAXC", `modified motif "GAXC": 'X' is no letter of IUPAC's for bases`},
+		{"NNRN", `modified motif "NNRN": want at most 32 letters, and two of A, C, G and T among them`},
+		{strings.Repeat("A", 33), "want at most 32 letters"},
+		{"", `modified motif ""`},
+	} {
+		assert.ErrorContains(t, variant.Config{ModifiedMotifs: []string{tt.motif}}.Validate(), tt.want)
+	}
+	assert.ErrorContains(t, variant.Config{ModifiedMotifs: make([]string, 65)}.Validate(), "65 modified motifs: want at most 64")
+}
+
 // What is marked at the end is a function of the set of reads: any order, whatever was published while they
 // came, whether only a part is evaluated, and whether the state was put away and restored meanwhile.
 func TestMotifsDependOnTheSetOfReads(t *testing.T) {
 	s, _ := misreadMotifs(t, 33, 12_000)
-	cfg := variant.Config{Sample: "s", Ploidy: variant.Mixture, Network: shippedNetwork(t)}
+	for _, known := range [][]string{nil, {"GATC", "GCCNNNNNGGC"}} {
+		motifsDependOnTheSetOfReads(t, s, known)
+	}
+}
+
+func motifsDependOnTheSetOfReads(t *testing.T, s *sample, known []string) {
+	cfg := variant.Config{Sample: "s", Ploidy: variant.Mixture, Network: shippedNetwork(t), ModifiedMotifs: known}
 	segments := s.segments(t, 120, 3000, 0, 12_000)
 	one := region(t, s.contig, 0, cfg)
 	apply(t, one, segments...)

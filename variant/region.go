@@ -37,6 +37,7 @@ type Region struct {
 	version  uint64 // counts the changes of what AppendState writes
 
 	motifs     motifState
+	known      []knownMotif
 	publishing publisher
 	coverage   coverage
 	leftOut    []bool // by tile; nil: none. See Restrict
@@ -89,6 +90,10 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 	if index < 0 || start >= end {
 		return nil, fmt.Errorf("opening region %d of %s: the contig has %d bases", index, contig.Name, len(contig.Seq))
 	}
+	known, err := knownMotifsOf(cfg.ModifiedMotifs)
+	if err != nil {
+		return nil, fmt.Errorf("configuring variant calling: %w", err)
+	}
 	tiles := (end - start + tileWidth - 1) / tileWidth
 	r := &Region{
 		contig:   contig,
@@ -98,6 +103,7 @@ func NewRegion(contig *genome.Contig, index int, cfg Config) (*Region, error) {
 		cfg:      cfg.withDefaults(),
 		callable: cfg.Validate(),
 		models:   make(modelCounts),
+		known:    known,
 		reads:    reads{limit: batchBytes, cull: firstCull},
 		tiles:    make([]tile, tiles),
 		work:     new(Workspace),

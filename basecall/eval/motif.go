@@ -3,18 +3,14 @@ package eval
 import (
 	"fmt"
 	"strings"
+
+	"github.com/porestream/porestream/genome"
 )
 
 // Motif is a short sequence whose errors are counted by themselves.
 type Motif struct {
 	name  string
 	masks []byte // by position: bit i says that base i (A, C, G, T) fits
-}
-
-// iupac are the sets of bases that letters stand for (IUPAC-IUB 1984), as masks.
-var iupac = map[byte]byte{
-	'A': 1, 'C': 2, 'G': 4, 'T': 8, 'R': 1 | 4, 'Y': 2 | 8, 'S': 2 | 4, 'W': 1 | 8, 'K': 4 | 8, 'M': 1 | 2,
-	'B': 2 | 4 | 8, 'D': 1 | 4 | 8, 'H': 1 | 2 | 8, 'V': 1 | 2 | 4, 'N': 15,
 }
 
 // maxMotif is the longest motif.
@@ -28,8 +24,8 @@ func ParseMotif(text string) (Motif, error) {
 		return m, fmt.Errorf("motif %q: want 2 to %d letters", text, maxMotif)
 	}
 	for i := range len(m.name) {
-		mask, ok := iupac[m.name[i]]
-		if !ok {
+		mask := genome.BaseSet(m.name[i])
+		if mask == 0 {
 			return m, fmt.Errorf("motif %q: %q is no letter for bases", text, text[i])
 		}
 		m.masks = append(m.masks, mask)

@@ -56,6 +56,7 @@ type callConfig struct {
 	callable          string
 	haplotag          string
 	calledBy          string
+	findMotifs        bool
 	threads           int
 	controls          processor.Controls
 	sheet             string
@@ -91,6 +92,7 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
   pore call --ref ref.fa --ploidy 2 --haplotag tagged.bam -o calls.vcf.gz reads.sorted.bam
   pore call --ref ref.fa -o calls.{sample}.vcf.gz barcodes.sorted.bam
   pore call --ref ref.fa --no-template-control water -o calls.{sample}.vcf.gz barcodes.sorted.bam
+  pore call --ref ref.fa --ploidy mixture --find-modified-motifs bacteria.sorted.bam > calls.vcf
   pore call --ref ref.fa --region chr17:43044295-43125364 reads.cram`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,6 +108,7 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.oneSample, "one-sample", "", "call the reads of all samples as one of this name")
 	flags.StringVar(&cfg.primers, "primers", "", processor.PrimersHelp)
 	cfg.calling.Register(flags)
+	flags.BoolVar(&cfg.findMotifs, "find-modified-motifs", false, "find the motifs that are modified by what the reads say (tags MM and ML), as --modified-motifs names them; a sorted BAM or SAM file, which is read once more")
 	flags.StringVar(&cfg.calledBy, "called-by", "", "basecalling model of reads whose read group (DS: basecall_model=) and title name none")
 	flags.StringVar(&cfg.device, "device", "auto", "where the variant model runs: auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for example a CUDA build; else the environment variable ORT_LIB")
@@ -220,6 +223,13 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		return cli.Usagef("--haplotag reads the alignments twice: give a file, not standard input")
 	case cfg.calling.Ploidy != variant.Diploid.String() && cfg.calling.PloidyBED == "":
 		return cli.Usagef("--haplotag: reads have two haplotypes with --ploidy 2 only")
+	}
+	switch {
+	case !cfg.findMotifs:
+	case cfg.calling.ModifiedMotifs != "":
+		return cli.Usagef("--find-modified-motifs and --modified-motifs: give one of them")
+	case path == "-":
+		return cli.Usagef("--find-modified-motifs reads the alignments twice: give a file, not standard input")
 	}
 	if cfg.sample != "" && cfg.oneSample != "" {
 		return cli.Usagef("--sample chooses one sample, --one-sample makes one of all: give one of them")
@@ -366,7 +376,13 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	caller, scorer, err := cfg.calling.Load(g, variant.Config{Sample: sample},
+	caller := variant.Config{Sample: sample}
+	if cfg.findMotifs {
+		if caller.ModifiedMotifs, err = modifiedMotifs(ctx, path, of, g, threadsOf(cfg.threads), logger); err != nil {
+			return err
+		}
+	}
+	caller, scorer, err := cfg.calling.Load(g, caller,
 		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
 	if err != nil {
 		return err

@@ -180,7 +180,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		}
 		if cfg.methylation {
 			if cfg.format == motifList {
-				err = show.methylation.WriteMotifs(out, samples[0], g)
+				err = show.methylation.WriteMotifs(ctx, out, samples[0], g)
 			} else {
 				err = show.methylation.WriteBedMethyl(out, samples[0], g.Rank)
 			}

@@ -187,7 +187,11 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	reportPileup(logger, counts)
 	if cfg.found != "" {
 		out.line = append(out.line[:0], motif.Header...)
-		for _, m := range finder.Find() {
+		motifs, err := finder.Find(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range motifs {
 			out.line = m.Append(out.line)
 		}
 		if err := out.write(cfg.found, ""); err != nil {

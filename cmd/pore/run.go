@@ -219,7 +219,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if err != nil {
 		return err
 	}
-	if err := result.Write(cfg.out); err != nil {
+	if err := result.Write(ctx, cfg.out); err != nil {
 		return err
 	}
 	// The results are there, whatever became of the reference meanwhile.

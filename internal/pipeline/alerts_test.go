@@ -125,7 +125,7 @@ func TestWriteAlerts(t *testing.T) {
 	}
 	dir := t.TempDir()
 	r := &Result{Genome: testGenome(t), Runs: []*streampb.Run{{Sample: "a"}, {Sample: "c"}}, Fold: NewFold(3), Alerts: f}
-	if err := r.Write(dir); err != nil {
+	if err := r.Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	table, err := os.ReadFile(filepath.Join(dir, "a.alerts.tsv"))
@@ -153,7 +153,7 @@ func TestWriteAlerts(t *testing.T) {
 	}
 	r.Alerts = nil
 	plain := t.TempDir()
-	if err := r.Write(plain); err != nil {
+	if err := r.Write(t.Context(), plain); err != nil {
 		t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(plain, "*alerts*"))

@@ -252,7 +252,7 @@ func TestWriteResults(t *testing.T) {
 		dir := t.TempDir()
 		r := &Result{Genome: testGenome(t), Runs: c.runs, Fold: f, Summary: Summary{Reads: 3}}
 		for range 2 { // a second time replaces
-			if err := r.Write(dir); err != nil {
+			if err := r.Write(t.Context(), dir); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -296,14 +296,14 @@ func TestWriteResults(t *testing.T) {
 	}
 	dir := t.TempDir()
 	alike := &Result{Genome: testGenome(t), Runs: []*streampb.Run{{Sample: "b/c"}, {Sample: "b:c"}}, Fold: f}
-	if err := alike.Write(dir); err != nil {
+	if err := alike.Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*.vcf")); err != nil || len(files) != 2 {
 		t.Errorf("samples whose file names are alike share files: %v, %v", files, err)
 	}
 	r := &Result{Genome: testGenome(t), Runs: []*streampb.Run{{Sample: "a"}}, Fold: f}
-	if err := r.Write(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "variants.vcf") {
+	if err := r.Write(t.Context(), filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "variants.vcf") {
 		t.Errorf("writing into no folder: %v", err)
 	}
 }
@@ -340,7 +340,7 @@ func TestSilentBarcodes(t *testing.T) {
 	sheet := &streampb.Run{Id: "other", Sample: "s", Samples: []string{"listed"}, SamplesListed: true}
 	r := &Result{Genome: testGenome(t), Runs: []*streampb.Run{kit, sheet}, Fold: f, Summary: Summary{Models: map[string][]SampleModel{"shallow": {{Reads: 1}}}}}
 	dir := t.TempDir()
-	if err := r.Write(dir); err != nil {
+	if err := r.Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"called", "deep", "elsewhere", "listed"}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -122,7 +123,7 @@ func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(c
 
 // WriteMotifs writes the motifs that a sample's modifications are at, as a table. The genome must be the one that the
 // counts are of: around positions of another one there are no motifs, or wrong ones.
-func (f *MethylationFold) WriteMotifs(w io.Writer, sample string, g *genome.Genome) error {
+func (f *MethylationFold) WriteMotifs(ctx context.Context, w io.Writer, sample string, g *genome.Genome) error {
 	finder := motif.NewFinder(motif.Config{})
 	err := f.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
 		c := g.Contig(contig)
@@ -138,8 +139,12 @@ func (f *MethylationFold) WriteMotifs(w io.Writer, sample string, g *genome.Geno
 	if err != nil {
 		return err
 	}
+	motifs, err := finder.Find(ctx)
+	if err != nil {
+		return err
+	}
 	lines := []byte(motif.Header)
-	for _, m := range finder.Find() {
+	for _, m := range motifs {
 		lines = m.Append(lines)
 	}
 	_, err = w.Write(lines)
@@ -147,14 +152,14 @@ func (f *MethylationFold) WriteMotifs(w io.Writer, sample string, g *genome.Geno
 }
 
 // writeMethylation writes a sample's methylation.bed, its motifs, and a bedGraph for each modification and strand.
-func (r *Result) writeMethylation(path func(name string) string, sample string) (err error) {
+func (r *Result) writeMethylation(ctx context.Context, path func(name string) string, sample string) (err error) {
 	if err := wholefile.Write(path("methylation.bed"), func(w *bufio.Writer) error {
 		return r.Methylation.WriteBedMethyl(w, sample, r.Genome.Rank)
 	}); err != nil {
 		return err
 	}
 	if err := wholefile.Write(path("methylation.motifs.tsv"), func(w *bufio.Writer) error {
-		return r.Methylation.WriteMotifs(w, sample, r.Genome)
+		return r.Methylation.WriteMotifs(ctx, w, sample, r.Genome)
 	}); err != nil {
 		return err
 	}

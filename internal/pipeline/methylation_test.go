@@ -57,7 +57,7 @@ func TestMotifsOfCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table bytes.Buffer
-			err := fold.WriteMotifs(&table, "s", tt.genome)
+			err := fold.WriteMotifs(t.Context(), &table, "s", tt.genome)
 			if tt.fault != "" {
 				require.ErrorContains(t, err, tt.fault)
 				require.Empty(t, table.String())

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -25,7 +26,7 @@ import (
 // alerts.json and alerts.tsv, with counts of modified bases methylation.bed and bedGraph tracks, and if the survey asked for them variants.g.vcf and
 // callable.bed. With several samples each has files of its
 // own, SAMPLE.variants.vcf and so on, which the summary names.
-func (r *Result) Write(dir string) error {
+func (r *Result) Write(ctx context.Context, dir string) error {
 	samples, silent := r.samples()
 	r.Summary.SilentBarcodes = silent
 	taken := make(map[string]bool)
@@ -64,7 +65,7 @@ func (r *Result) Write(dir string) error {
 			return err
 		}
 		if r.Methylation != nil {
-			if err := r.writeMethylation(func(name string) string { return filepath.Join(dir, prefix+name) }, sample); err != nil {
+			if err := r.writeMethylation(ctx, func(name string) string { return filepath.Join(dir, prefix+name) }, sample); err != nil {
 				return err
 			}
 		}

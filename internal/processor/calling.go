@@ -10,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
@@ -31,6 +32,8 @@ type Calling struct {
 	// means the caller's default. With Atomize each change is a call of its own.
 	MNPDistance *int
 	Atomize     bool
+	// ModifiedMotifs is a file of motifs that are known to be modified; empty for none.
+	ModifiedMotifs string
 	// Strict has reads refused that the model was not made for.
 	Strict bool
 }
@@ -42,6 +45,7 @@ func (c *Calling) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
 	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
 	c.MNPDistance = flags.Int("mnp-distance", variant.DefaultMNPDistance, "bases between the places of two changes of one haplotype that are one call: 1 side by side, 2 within a codon")
+	flags.StringVar(&c.ModifiedMotifs, "modified-motifs", "", "motifs that are known to be modified, and that reads may therefore get wrong: a table of pore pileup --find-motifs, methylation.motifs.tsv of pore run, or motifs as GATC,1, one a line")
 	flags.BoolVar(&c.Strict, "strict-models", false, "refuse reads of a basecalling model that the variant model was not made for, or that name none, instead of calling them with ModelMismatch")
 	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are judged together all the same")
 }
@@ -78,6 +82,11 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 	if c.PloidyBED != "" {
 		if caller.Ploidies, err = readPloidies(c.PloidyBED, g); err != nil {
 			return caller, nil, fmt.Errorf("--ploidy-bed: %w", err)
+		}
+	}
+	if c.ModifiedMotifs != "" {
+		if caller.ModifiedMotifs, err = readMotifs(c.ModifiedMotifs); err != nil {
+			return caller, nil, fmt.Errorf("--modified-motifs: %w", err)
 		}
 	}
 	caller.MinAlleleFraction = c.MinAlleleFraction
@@ -120,6 +129,20 @@ func readPloidies(path string, g *genome.Genome) (variant.Ploidies, error) {
 	}
 	defer f.Close()
 	return variant.ReadPloidies(f, path, g)
+}
+
+// readMotifs are the letters of the motifs that a file names.
+func readMotifs(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := motif.Read(f, path)
+	if err != nil {
+		return nil, err
+	}
+	return motif.Letters(list), nil
 }
 
 // OwnDevice is where a network besides the basecaller's runs: what a simulated device recorded is the basecaller's.

@@ -24,12 +24,14 @@ package motif
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"strconv"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 )
@@ -219,20 +221,25 @@ func hash(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Find returns the motifs, the best shown first of each modification, in the order of codes.
-func (f *Finder) Find() []Motif {
+// Find returns the motifs, the best shown first of each modification, in the order of codes. The error is the context's:
+// a search of a genome of megabases takes seconds.
+func (f *Finder) Find(ctx context.Context) ([]Motif, error) {
 	var all []Motif
 	for code, bases := range f.places {
 		for _, p := range bases {
-			for _, m := range f.search(p) {
-				all = append(all, m.motif(code, p))
+			found, err := f.search(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("searching for modified motifs: %w", err)
+			}
+			for i := range found {
+				all = append(all, found[i].motif(code, p))
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Motif) int {
 		return cmp.Or(a.Code.Compare(b.Code), cmp.Compare(b.Evidence, a.Evidence), cmp.Compare(a.Letters, b.Letters), cmp.Compare(a.Place, b.Place))
 	})
-	return all
+	return all, nil
 }
 
 // pattern is sets of bases as bits, for each letter around the modified base.
@@ -324,15 +331,18 @@ func evidence(of, all tally) float64 {
 }
 
 // search finds the motifs of a modification, each among the places that those before have left.
-func (f *Finder) search(p *places) (found []pattern) {
+func (f *Finder) search(ctx context.Context, p *places) (found []pattern, err error) {
 	s := p.sample()
 	if len(s.contexts) < f.cfg.MinSites {
-		return nil
+		return nil, ctx.Err()
 	}
 	for len(found) < 64 {
-		m, ok := f.best(s)
+		m, ok := f.best(ctx, s)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if !ok {
-			return found
+			return found, nil
 		}
 		found = append(found, m)
 		s.without(&m)
@@ -341,7 +351,7 @@ func (f *Finder) search(p *places) (found []pattern) {
 			s.without(&other)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // partner finds the motif of the other strand that goes with one: many enzymes modify a base of either.
@@ -443,8 +453,8 @@ type node struct {
 	at []int32
 }
 
-// best finds the motif for which most speaks.
-func (f *Finder) best(s *sample) (pattern, bool) {
+// best finds the motif for which most speaks. What it returns counts only if the context isn't done.
+func (f *Finder) best(ctx context.Context, s *sample) (pattern, bool) {
 	var root node
 	for i := range s.contexts {
 		root.at = append(root.at, int32(i))
@@ -471,6 +481,9 @@ func (f *Finder) best(s *sample) (pattern, bool) {
 		var next []node
 		seen := make(map[[width]uint8]bool)
 		for i := range nodes {
+			if ctx.Err() != nil {
+				return pattern{}, false
+			}
 			n := &nodes[i]
 			counts := s.count(n.at)
 			for place := range width {
@@ -665,7 +678,7 @@ func (p *pattern) motif(code modbase.Code, all *places) Motif {
 	out := Motif{Place: Reach - first, Code: code, Evidence: p.g}
 	letters := make([]byte, 0, width)
 	for _, set := range p.sets[first : last+1] {
-		letters = append(letters, modbase.Letter(set))
+		letters = append(letters, genome.Letter(set))
 	}
 	out.Letters, out.Palindrome = string(letters), true
 	for i := range letters {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/aligntest"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/testenv"
@@ -34,7 +35,7 @@ func cut(t testing.TB, motif string) (letters string, place int) {
 
 func fits(letters string, word []byte) bool {
 	for i := range word {
-		if modbase.BaseSet(letters[i])&modbase.BaseSet(word[i]) == 0 {
+		if genome.BaseSet(letters[i])&genome.BaseSet(word[i]) == 0 {
 			return false
 		}
 	}
@@ -122,12 +123,14 @@ func random(seed uint64, n int) []byte {
 	return seq
 }
 
-func find(cfg Config, seq []byte, rows []*pileup.Row) []Motif {
+func find(t testing.TB, cfg Config, seq []byte, rows []*pileup.Row) []Motif {
 	f := NewFinder(cfg)
 	for _, row := range rows {
 		f.Add(seq, row)
 	}
-	return f.Find()
+	found, err := f.Find(t.Context())
+	require.NoError(t, err)
+	return found
 }
 
 // names are motifs as they are planted, by code and then by place.
@@ -161,7 +164,7 @@ func TestPlanted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			list := rows(t, 7, tt.seq, tt.depth, tt.errs, tt.want)
-			got := find(Config{}, tt.seq, list)
+			got := find(t, Config{}, tt.seq, list)
 			want := []string{}
 			for _, m := range tt.want {
 				want = append(want, m.motif+" "+m.code.String())
@@ -176,7 +179,7 @@ func TestPlanted(t *testing.T) {
 				assert.InDelta(t, m.Plus.Covered, m.Minus.Covered, 30+float64(m.Plus.Covered)/3)
 			}
 			rand.New(rand.NewPCG(1, 1)).Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
-			require.Equal(t, got, find(Config{}, tt.seq, list), "motifs depend on the order of rows")
+			require.Equal(t, got, find(t, Config{}, tt.seq, list), "motifs depend on the order of rows")
 		})
 	}
 }
@@ -208,7 +211,7 @@ func TestCommonContext(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, want, names(find(Config{}, seq, list)))
+		assert.Equal(t, want, names(find(t, Config{}, seq, list)))
 	}
 }
 
@@ -216,11 +219,11 @@ func TestCommonContext(t *testing.T) {
 func TestThinned(t *testing.T) {
 	lambda := aligntest.LambdaGenome(t).Contigs[0].Seq
 	list := rows(t, 8, lambda, 20, 1, []planted{{"GATC,1", 'a', 1}})
-	whole, part := find(Config{}, lambda, list), find(Config{MaxPlaces: 15_000}, lambda, list)
+	whole, part := find(t, Config{}, lambda, list), find(t, Config{MaxPlaces: 15_000}, lambda, list)
 	require.Equal(t, []string{"GATC,1 a"}, names(part))
 	require.Less(t, part[0].Plus.Covered, whole[0].Plus.Covered)
 	slices.Reverse(list)
-	require.Equal(t, part, find(Config{MaxPlaces: 15_000}, lambda, list))
+	require.Equal(t, part, find(t, Config{MaxPlaces: 15_000}, lambda, list))
 }
 
 // BenchmarkFind finds four motifs, two of them with a gap, in a genome as long as that of E. coli at 20x: processor time of a search,
@@ -233,7 +236,9 @@ func BenchmarkFind(b *testing.B) {
 	}
 	before, found := testenv.ProcessorTime(b), 0
 	for b.Loop() {
-		found = len(f.Find())
+		motifs, err := f.Find(b.Context())
+		require.NoError(b, err)
+		found = len(motifs)
 	}
 	b.ReportMetric((testenv.ProcessorTime(b)-before).Seconds()/float64(b.N), "processor-s/op")
 	b.ReportMetric(float64(found), "motifs")

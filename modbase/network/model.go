@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/textfile"
 )
@@ -280,7 +281,7 @@ func (m *Model) readMotifs(meta metadata) error {
 	for _, key := range keys {
 		motif := Motif{Letters: meta[key[0]]}
 		for i := range len(motif.Letters) {
-			motif.sets = append(motif.sets, modbase.BaseSet(motif.Letters[i]))
+			motif.sets = append(motif.sets, genome.BaseSet(motif.Letters[i]))
 		}
 		if len(motif.sets) == 0 || len(motif.sets) > maxBases || slices.Contains(motif.sets, 0) {
 			return fmt.Errorf("%s = %q in its metadata is no motif", key[0], clip(motif.Letters))

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/genome"
 )
 
 // Motif is a sequence and the place in it of the base that is modified.
@@ -28,7 +28,7 @@ func ParseMotif(text string) (Motif, error) {
 	letters = strings.ToUpper(letters)
 	m := Motif{text: letters + "," + place}
 	for i := range len(letters) {
-		set := modbase.BaseSet(letters[i])
+		set := genome.BaseSet(letters[i])
 		if set == 0 {
 			return Motif{}, fmt.Errorf("%q: %q is no letter of IUPAC's for bases", text, letters[i])
 		}
@@ -47,6 +47,12 @@ func ParseMotif(text string) (Motif, error) {
 
 // String is the motif as it was written.
 func (m *Motif) String() string { return m.text }
+
+// Letters are IUPAC's, in upper case.
+func (m *Motif) Letters() string { return m.text[:len(m.sets)] }
+
+// Place is that of the modified base in the letters, from 0 on.
+func (m *Motif) Place() int { return m.offset }
 
 // Palindrome reports whether the motif reads the same on both strands.
 func (m *Motif) Palindrome() bool { return slices.Equal(m.sets, m.reverseComplement) }

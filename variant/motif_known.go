@@ -1,0 +1,108 @@
+package variant
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/porestream/porestream/genome"
+)
+
+// Motifs that are known to be modified, because reads say so of their bases or a laboratory knows its strain, need less
+// evidence than what the guard finds by itself: a few stretches are tested instead of all, so that two sites can be enough, and
+// they may be long or have a gap. Reads must still get them wrong, on one strand, far more often than other bases: a motif that
+// the basecalling model knows marks nothing.
+
+const (
+	// maxKnownMotif is the most letters of a known motif, and maxKnownMotifs how many there may be.
+	maxKnownMotif, maxKnownMotifs = 32, 64
+	// knownPiles is how many of a known motif's places are piled up at least.
+	knownPiles = 2
+)
+
+// knownMotif is a base of a known motif that reads might get wrong, and what was counted of it.
+type knownMotif struct {
+	motif               // places and piled aren't used
+	base   byte         // code of the wrong base
+	places uint32       // where both strands have reads
+	shown  [4]knownPile // by what reads show
+}
+
+type knownPile struct {
+	piled       uint32
+	wrong, read uint64
+}
+
+// knownMotifsOf are all bases of motifs that reads might get wrong: those that are one of the four.
+func knownMotifsOf(motifs []string) (list []knownMotif, err error) {
+	if len(motifs) > maxKnownMotifs {
+		return nil, fmt.Errorf("%d modified motifs: want at most %d", len(motifs), maxKnownMotifs)
+	}
+	for _, letters := range motifs {
+		sets, fixed := make([]byte, len(letters)), 0
+		for i := range sets {
+			if sets[i] = genome.BaseSet(letters[i]); sets[i] == 0 {
+				return nil, fmt.Errorf("modified motif %q: %q is no letter of IUPAC's for bases", letters, letters[i])
+			}
+			if bits.OnesCount8(sets[i]) == 1 {
+				fixed++
+			}
+		}
+		if len(letters) > maxKnownMotif || fixed < 2 {
+			return nil, fmt.Errorf("modified motif %q: want at most %d letters, and two of A, C, G and T among them", letters, maxKnownMotif)
+		}
+		for at, set := range sets {
+			if bits.OnesCount8(set) == 1 {
+				list = append(list, knownMotif{motif: motif{bases: sets, at: at}, base: byte(bits.TrailingZeros8(set))})
+			}
+		}
+	}
+	return list, nil
+}
+
+// countKnown counts a place, of which base is the code in the reference.
+func (s *motifSearch) countKnown(ref []byte, pos int, base byte) {
+	for i := range s.known {
+		k := &s.known[i]
+		for _, reverse := range [...]bool{false, true} {
+			if strandBase(base, reverse) == k.base && k.lies(ref, pos, reverse) {
+				k.places++
+			}
+		}
+	}
+}
+
+// pileKnown enters a pile under the known motifs that it lies in.
+func (s *motifSearch) pileKnown(ref []byte, pos int, base byte, reverse bool, p *pile) {
+	for i := range s.known {
+		k := &s.known[i]
+		if strandBase(base, reverse) == k.base && k.lies(ref, pos, reverse) {
+			shown := &k.shown[p.to]
+			shown.piled++
+			shown.wrong, shown.read = shown.wrong+uint64(p.wrong), shown.read+uint64(p.reads)
+		}
+	}
+}
+
+// knownWrong are the known motifs that reads get wrong, given the shares of piles of all places.
+func (s *motifSearch) knownWrong(expected *[4][4]float64) (list []motif) {
+	limit := math.Log(3 * float64(len(s.known)) / motifDoubt)
+	for i := range s.known {
+		k := &s.known[i]
+		for to := range byte(4) {
+			shown := k.shown[to]
+			if shown.piled < knownPiles {
+				continue
+			}
+			places := float64(max(k.places, shown.piled))
+			share := float64(shown.piled) / places
+			if share < motifShare || places*divergence(share, expected[k.base][to]) < limit {
+				continue
+			}
+			m := k.motif
+			m.to, m.places, m.piled, m.wrong, m.allReads = to, places, float64(shown.piled), shown.wrong, shown.read
+			list = append(list, m)
+		}
+	}
+	return list
+}
