@@ -173,6 +173,13 @@ func (f *file) Close() error {
 // extensions are those by which files are found in folders.
 var extensions = []string{".pod5", ".blow5", ".fast5"}
 
+// NoSignalError is the error of a folder without files of signal.
+type NoSignalError struct{ Folder string }
+
+func (e *NoSignalError) Error() string {
+	return e.Folder + ": holds no *.pod5, *.blow5 or *.fast5 file"
+}
+
 // Expand turns the paths a user gave, files and folders, into the list of files
 // to read. A folder stands for every *.pod5, *.blow5 and *.fast5 file below it, in
 // lexical order; a folder without any is an error, and so is a path that
@@ -203,7 +210,7 @@ func Expand(paths []string) ([]string, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: holds no *.pod5, *.blow5 or *.fast5 file", path)
+			return nil, &NoSignalError{path}
 		}
 		for _, f := range found {
 			add(f)

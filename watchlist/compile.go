@@ -214,14 +214,14 @@ func (c *compiler) rule(r *ruleText) {
 		c.modelRule(r)
 		return
 	}
-	before := len(c.list) + c.more
+	before := c.found
 	var made []*subject
 	if r.match.named() {
 		made = c.named(r)
 	} else {
 		made = c.placed(r)
 	}
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return
 	}
 	changes := 0

@@ -42,7 +42,7 @@ func (p *reader) model(n *yaml.Node, r *ruleText) {
 	})
 	r.model = m
 	switch {
-	case n.Kind != yaml.MappingNode || m.folder == "" && len(p.list) > 0:
+	case n.Kind != yaml.MappingNode || m.folder == "" && p.found > 0:
 		return
 	case m.folder == "" || m.output == "":
 		p.add(n.Line, "rule %q: model needs the folder of a model and one of its outputs: {folder: NAME, output: NAME}", r.id)
@@ -171,7 +171,7 @@ func (u *modelUse) test(c *compiler) *test {
 
 // use makes the subjects of a model's features; nil, with faults, if the reference doesn't have them.
 func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
-	before := len(c.list) + c.more
+	before := c.found
 	use := &modelUse{number: len(c.watch.uses), model: model}
 	views := map[string]*annotate.View{}
 	for i := range model.Manifest.Genes {
@@ -183,7 +183,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		}
 		views[g.Name] = view
 	}
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return nil
 	}
 	// Rules have ids without a colon.
@@ -218,7 +218,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		}
 		made = append(made, s)
 	}
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return nil
 	}
 	if len(made) == 0 {
@@ -245,7 +245,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 				clip(model.Alleles[first-len(model.Codons)]), clip(model.Alleles[i-len(model.Codons)]))
 		}
 	}
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return nil
 	}
 	for _, s := range made {

@@ -267,7 +267,7 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 	for _, n := range list {
 		r := &ruleText{line: n.Line, thresholds: base}
 		var match, model *yaml.Node
-		before := len(p.list) + p.more
+		before := p.found
 		p.mapping(n, "a rule", map[string]field{
 			"id":         p.text("id", &r.id),
 			"label":      p.text("label", &r.label),
@@ -297,7 +297,7 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 			continue
 		}
 		p.match(match, &r.match)
-		if len(p.list)+p.more == before {
+		if p.found == before {
 			p.checkMatch(r)
 		}
 		p.panel.rules = append(p.panel.rules, r)

@@ -2,6 +2,7 @@ package watchlist_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -206,6 +207,23 @@ func TestFilesBesideThePanel(t *testing.T) {
 	changed, err := watchlist.Load(filepath.Join(dir, "files.yaml"))
 	require.NoError(t, err)
 	require.NotEqual(t, p.Hash, changed.Hash)
+}
+
+// TestTheSameFaultIsReportedOnce: a panel for another reference has one fault in most of its rules.
+func TestTheSameFaultIsReportedOnce(t *testing.T) {
+	var rules strings.Builder
+	for i := range 3 * 60 { // more than are reported at most
+		fmt.Fprintf(&rules, "- {id: r%d, match: {gene: %s}}\n", i, []string{"other", "cI", "another"}[i%3])
+	}
+	path := folder(t, head+"rules:\n"+rules.String())
+	p, err := watchlist.Load(path)
+	require.NoError(t, err)
+	g, a := lambda(t)
+	_, err = watchlist.New(g, a, p)
+	requireLines(t, path, []string{
+		`4: rule "r0": gene "other" is not among the genes, and so in 59 rules more, to line 181`,
+		`6: rule "r2": gene "another" is not among the genes, and so in 59 rules more, to line 183`,
+	}, err)
 }
 
 // TestUnknownPlace warns of an allele whose absence can't be determined.

@@ -55,7 +55,7 @@ func origin(p place) string {
 // placed makes the subject of a rule that many alleles can fulfil.
 func (c *compiler) placed(r *ruleText) []*subject {
 	m := &r.match
-	before := len(c.list) + c.more
+	before := c.found
 	f := &filter{terms: map[string]bool{}, impacts: map[annotate.Impact]bool{}}
 	for _, it := range m.terms {
 		if _, ok := annotate.ImpactOf(it.text); !ok {
@@ -103,7 +103,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 		f.codons = append(f.codons, [2]int{from, to})
 	}
 	where := c.regions(r)
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return nil
 	}
 	spans := where
@@ -113,7 +113,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 			spans = intersect(spans, where)
 		}
 	}
-	if len(c.list)+c.more > before {
+	if c.found > before {
 		return nil
 	}
 	if len(spans) == 0 {

@@ -48,7 +48,7 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds) {
 	var alpha, beta, errorRate, fraction, minFraction, qual, retractQual, confirm, retract, notCallable *float64
 	var depth, alt *int
 	var filters []item
-	before := len(p.list) + p.more
+	before := p.found
 	p.mapping(n, "thresholds", map[string]field{
 		"alpha":             p.number("alpha", 1e-12, 0.5, &alpha),
 		"beta":              p.number("beta", 1e-12, 0.5, &beta),
@@ -67,7 +67,7 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds) {
 	if confirm != nil && qual != nil || retract != nil && retractQual != nil {
 		p.add(n.Line, "thresholds: a posterior and a quality say the same: give one of them")
 	}
-	if len(p.list)+p.more > before {
+	if p.found > before {
 		return
 	}
 	if confirm != nil {

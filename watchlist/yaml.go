@@ -20,35 +20,61 @@ const maxErrors = 50
 type faults struct {
 	path   string
 	advice string // what to do about any of them, reported with the first; "" for nothing
-	list   []error
-	more   int
+	list   []fault
+	more   int // that the list has no room for
+	found  int // in all
 }
 
-// add notes a fault at a line; line 0 is the file as a whole.
+// fault is what is wrong at a line, and, without naming it again, in other rules.
+type fault struct {
+	err   error
+	cause string // without the rule's name
+	again int    // rules that it is wrong in, too
+	last  int    // line of the last of them
+}
+
+// add notes a fault at a line; line 0 is the file as a whole. Many rules of a panel for another reference have the same.
 func (f *faults) add(line int, format string, args ...any) {
+	f.found++
+	err := fmt.Errorf(format, args...)
+	cause := err.Error()
+	if strings.HasPrefix(cause, `rule "`) {
+		_, cause, _ = strings.Cut(cause, `": `)
+		if i := slices.IndexFunc(f.list, func(other fault) bool { return other.cause == cause }); i >= 0 {
+			f.list[i].again++
+			f.list[i].last = line
+			return
+		}
+	}
 	if len(f.list) == maxErrors {
 		f.more++
 		return
 	}
-	err := fmt.Errorf(format, args...)
 	if line > 0 {
 		err = fmt.Errorf("%s:%d: %w", f.path, line, err)
 	} else {
 		err = fmt.Errorf("%s: %w", f.path, err)
 	}
-	if len(f.list) == 0 && f.advice != "" {
-		err = fmt.Errorf("%w: %s", err, f.advice)
-	}
-	f.list = append(f.list, err)
+	f.list = append(f.list, fault{err: err, cause: cause})
 }
 
 // err is all of it, or nil.
 func (f *faults) err() error {
-	if f.more > 0 {
-		f.list = append(f.list, fmt.Errorf("%s: and %d more", f.path, f.more))
-		f.more = 0
+	var errs []error
+	for i, fault := range f.list {
+		err := fault.err
+		if fault.again > 0 {
+			err = fmt.Errorf("%w, and so in %d rules more, to line %d", err, fault.again, fault.last)
+		}
+		if i == 0 && f.advice != "" {
+			err = fmt.Errorf("%w: %s", err, f.advice)
+		}
+		errs = append(errs, err)
 	}
-	return errors.Join(f.list...)
+	if f.more > 0 {
+		errs = append(errs, fmt.Errorf("%s: and %d more", f.path, f.more))
+	}
+	return errors.Join(errs...)
 }
 
 // A field reads the value of one key.

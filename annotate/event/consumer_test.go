@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,6 +120,18 @@ func TestPythonConsumer(t *testing.T) {
 	})
 }
 
+// TestPythonConsumerWithoutABroker: it says once what to do, and goes on trying.
+func TestPythonConsumerWithoutABroker(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	f := follow(t, python(t), addr, "variants", "--follow", filepath.Join(t.TempDir(), "state.sqlite"))
+	require.Equal(t, "no broker answers at "+addr+"; trying on. Is it running, and is that its address? pore run and pore broker print theirs.", <-f.messages)
+	f.stop()
+	require.Empty(t, slices.Collect(seq(f.messages)))
+}
+
 // follower is a consumer.py that follows a topic.
 type follower struct {
 	t               *testing.T
@@ -135,9 +148,7 @@ func follow(t *testing.T, interpreter, addr, topic string, args ...string) *foll
 		go func() {
 			defer close(out)
 			for s := bufio.NewScanner(pipe); s.Scan(); {
-				if !strings.HasPrefix(s.Text(), "%") { // librdkafka's own log
-					out <- s.Text()
-				}
+				out <- s.Text()
 			}
 		}()
 		return out

@@ -48,6 +48,7 @@ func TestGenes(t *testing.T) {
 		{[]string{"--ref", lambda, "--functions", lambda}, "give them with --proteins"},
 		{[]string{"--ref", lambda, "--proteins", known, "--functions", lambda}, "reading functions"},
 		{[]string{"--ref", lambda, "--proteins", known, "--protein-identity", "101"}, "--protein-identity 101 is no percentage"},
+		{[]string{"--ref", lambda, "--proteins", known, "--protein-identity", "0"}, "--protein-identity 0 is no percentage: want more than 0"},
 		{[]string{"--ref", lambda, "--proteins", known, "--protein-coverage", "NaN"}, "--protein-coverage NaN is no percentage"},
 		{[]string{"--ref", lambda, "-o", output, "--faa", output}, "give each a file of its own"},
 		{[]string{"--ref", lambda, "--faa", "-"}, "--faa and -o are both -"},

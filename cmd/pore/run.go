@@ -28,6 +28,7 @@ import (
 	"github.com/porestream/porestream/internal/report"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"
+	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/access"
 	"github.com/porestream/porestream/stream/embedded"
@@ -289,6 +290,10 @@ func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
 		return nil, nil //nolint:nilnil // see above
 	case "auto":
 		if held == 0 {
+			_, err := signal.Expand(paths)
+			if none, ok := errors.AsType[*signal.NoSignalError](err); ok {
+				return nil, fmt.Errorf("%w, nor called reads as FASTQ, SAM, BAM or CRAM", none)
+			}
 			return nil, nil //nolint:nilnil // see above
 		}
 		if held < len(paths) {

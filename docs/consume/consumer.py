@@ -35,9 +35,28 @@ def show(event, *more):
     print(event["sample"], v["contig"], v["pos"], v["ref"], v["alt"], event["status"], event["annotation"]["most_severe"]["term"], *more, sep="\t", flush=True)
 
 
+def reporter(brokers):
+    """Says once, not twenty times a second, why there is no connection."""
+    said = set()
+
+    def report(error):
+        if error.code() in said or error.code() == KafkaError._TRANSPORT:  # a broker of several
+            return
+        said.add(error.code())
+        text = error.str()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            text = f"no broker answers at {brokers}; trying on. Is it running, and is that its address? pore run and pore broker print theirs."
+        print(text, file=sys.stderr, flush=True)
+
+    return report
+
+
 def snapshot(consumer, topic):
     """Folds the topic by key from its beginning to where it ends now."""
-    reading = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    try:
+        reading = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    except KafkaException as e:
+        sys.exit(f"listing the partitions of {topic}: {e.args[0].str()}")
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in reading])
     newest = {}
     while reading:
@@ -128,7 +147,8 @@ def main():
         "isolation.level": "read_committed",  # revisions of transactions that were given up were never published
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "log_level": 5,  # librdkafka's own lines on stderr: no mere information
+        "log_level": 2,  # librdkafka's own lines on stderr: not each attempt to connect, which error_cb reports
+        "error_cb": reporter(args.brokers),
         "enable.partition.eof": not args.follow,
     })
     try:

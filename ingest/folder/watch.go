@@ -105,6 +105,9 @@ func (w *watcher) watch(ctx context.Context, ready func()) error {
 			if err != nil {
 				return err
 			}
+			if listed.IsZero() {
+				w.log.Info("folders are followed", "folders", w.cfg.Dirs, "files", len(l.entries))
+			}
 			listed = time.Now()
 			rest = min(w.cfg.Poll, restShare*listed.Sub(now))
 			n.follow(l.dirs)

@@ -44,15 +44,9 @@ func (n *Naming) name(ctx context.Context, found *Found) error {
 	}
 	naming := genes.Naming{Identity: n.Identity / 100, Coverage: n.Coverage / 100}
 	for flag, share := range map[string]*float64{"protein-identity": &naming.Identity, "protein-coverage": &naming.Coverage} {
-		if !(*share >= 0 && *share <= 1) {
-			return fmt.Errorf("--%s %g is no percentage", flag, 100**share)
+		if !(*share > 0 && *share <= 1) {
+			return fmt.Errorf("--%s %g is no percentage: want more than 0, and at most 100", flag, 100**share)
 		}
-	}
-	if naming.Identity == 0 {
-		naming.Identity = leastIdentity / 100.
-	}
-	if naming.Coverage == 0 {
-		naming.Coverage = leastCoverage / 100.
 	}
 	proteins, err := homology.Load(n.Proteins...)
 	if err != nil {

@@ -66,8 +66,8 @@ func (m RunModels) validate(model string) error {
 		return nil
 	case m.Keep < 1 || m.Keep > 64:
 		return fmt.Errorf("--models-keep %d: want 1 to 64", m.Keep)
-	case m.Idle < 0:
-		return fmt.Errorf("--models-idle %v is negative", m.Idle)
+	case m.Idle <= 0:
+		return fmt.Errorf("--models-idle %v: want more than 0, such as 1s, or 8760h for never", m.Idle)
 	case m.Rules != "" && model != "":
 		return fmt.Errorf("--models and --model %s exclude each other: name the model as the rules' default", model)
 	case m.Rules == "" && model != "" && !slices.Contains(rules.Sizes(), model):

@@ -123,7 +123,8 @@ func TestFlagsOfRunModels(t *testing.T) {
 		{"--models r.yaml --model r9.4-fast", "--models and --model r9.4-fast exclude each other"},
 		{"--models-dir d --model r9.4-fast", "--model r9.4-fast with --models-dir: want a size, one of fast, hac, sup"},
 		{"--models-dir d --models-keep 0", "--models-keep 0: want 1 to 64"},
-		{"--models-dir d --models-idle -1s", "--models-idle -1s is negative"},
+		{"--models-dir d --models-idle -1s", "--models-idle -1s: want more than 0"},
+		{"--models-dir d --models-idle 0", "--models-idle 0s: want more than 0"},
 		{"--models-dir d --adaptive enrich --targets t.bed", "adaptive sampling decides with one model"},
 		{"--model r9.4-fast --models-keep 0", ""},
 	} {

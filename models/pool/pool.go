@@ -199,6 +199,10 @@ func (p *Pool[K, V]) sweep() {
 		delete(p.entries, oldest.key)
 		unload = append(unload, oldest)
 	}
+	if len(unload) > 0 { // Close waits for it: what is unloaded behind its back may be used no more then
+		p.tasks.Add(1)
+		defer p.tasks.Done()
+	}
 	p.mu.Unlock()
 	for _, g := range unload {
 		if err := p.cfg.Unload(g.key, g.e.value); err != nil && p.cfg.Failed != nil {

@@ -96,6 +96,32 @@ func TestWhatIsInUseStaysAndTheOldestGo(t *testing.T) {
 	})
 }
 
+// TestCloseWaitsForWhatIsUnloaded: whoever closes the pool may end then what unloading needs.
+func TestCloseWaitsForWhatIsUnloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var unloaded []string
+		p := pool.New(pool.Config[string, string]{
+			Keep: 1, Idle: time.Minute, Retry: time.Minute,
+			Load: func(_ context.Context, key string) (string, error) { return key, nil },
+			Unload: func(key, _ string) error {
+				time.Sleep(time.Second)
+				unloaded = append(unloaded, key)
+				return nil
+			},
+		})
+		for _, key := range []string{"a", "b"} {
+			_, done, err := p.Use(t.Context(), key)
+			require.NoError(t, err)
+			done()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, unloaded, "a is being unloaded")
+		require.NoError(t, p.Close())
+		require.ElementsMatch(t, []string{"a", "b"}, unloaded)
+	})
+}
+
 func TestFailureStandsForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: time.Second, bad: map[string]bool{"x": true}}
