@@ -52,23 +52,30 @@ axe: $(axe)/node_modules/axe-core/axe.min.js ## fetch axe-core, which the live p
 $(axe)/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(axe) axe-core@4.14.1
 
-PACKAGES ?= ./...
+# The programs' tests wait the longest, so they begin first and the others run beside them.
+PACKAGES ?= ./e2e ./...
 # Packages that calculate and start no goroutine: the race detector would find nothing in them and make them ten times slower. With RACE they
 # are tested without it, and what the other packages use of them is compiled without it; with PORESTREAM_TEST_ALL, as every night, it looks at all.
-# e2e/calculating_test.go holds the list to that.
-calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/score basecall/convert basecall/crf basecall/kernels e2e/events internal/porefit \
-	modbase/pileup modbase/stage signal/hdf5 simulate/eventalign simulate/squiggle variant variant/eval variant/phase vcf vcf/filter vrs watchlist
-uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=github.com/porestream/porestream/%=-race=false))
+# e2e/calculating_test.go holds the lists to that.
+calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/network/convert annotate/score basecall/convert basecall/crf basecall/kernels e2e/events \
+	internal/porefit modbase/motif modbase/pileup modbase/record modbase/stage signal/hdf5 signal/internal/inflate signal/internal/runinfo simulate/eventalign simulate/squiggle \
+	variant variant/eval variant/phase vcf vcf/filter vrs watchlist
+# Those whose own tests start none either, and which the goroutines of others share: in those others' tests the race detector looks at them.
+shared := align/hts align/hts/cram deploy/sizing demux modbase/aligned monitor scripts/dist signal/fast5 stream/snapshot variant/carryover watchlist/stage
+ours := github.com/porestream/porestream/
+uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=$(ours)%=-race=false))
 race := $(if $(RACE),-race $(uninstrumented))
 tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
-calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix github.com/porestream/porestream/,$(calculating)),$(tested)))
+calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$(calculating) $(shared)),$(tested)))
 others = $(filter-out $(calculate),$(tested))
+# While programs wait for one another, one package more than there are processors has something to do.
+at_once := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN
 gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests-$3.json \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $2 -timeout 40m
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(at_once) $2 -timeout 40m
 else
-gotest = $(GO) test $2 -timeout 40m $1
+gotest = $(GO) test $(at_once) $2 -timeout 40m $1
 endif
 test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
 	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json

@@ -13,6 +13,7 @@ import (
 // TestCallerModel: a variant model from a folder scores the variants of a run, and
 // the result doesn't depend on how many partitions share its batches.
 func TestCallerModel(t *testing.T) {
+	t.Parallel()
 	model := networktest.Folder(t, networktest.Odds())
 	var vcfs []string
 	for _, partitions := range []string{"1", "5"} {

@@ -193,7 +193,9 @@ func readFile(t testing.TB, path ...string) []byte {
 // TestRun checks the results of a run: the variants of the truth and no other,
 // one JSON document for each record of the VCF, and a summary that adds up.
 func TestRun(t *testing.T) {
-	out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"))
+	t.Parallel()
+	undisturbed(t)
+	out := filepath.Join(bin, "undisturbed")
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(out, "variants.vcf")))
 
 	var summary map[string]any
@@ -226,6 +228,7 @@ func TestRun(t *testing.T) {
 // TestSameBytes runs one recording over different numbers of partitions and
 // processors: the VCF must not differ in a byte.
 func TestSameBytes(t *testing.T) {
+	t.Parallel()
 	configs := [][2]string{{"7", "3"}, {"1", "3"}} // TestKafkaGivesTheSameBytes tries others
 	if testenv.All() {
 		configs = append(configs, [2]string{"1", "1"}, [2]string{"4", "3"}, [2]string{"7", "1"})
@@ -241,12 +244,13 @@ func TestSameBytes(t *testing.T) {
 }
 
 // TestWholeLambda calls the whole recording, and holds its reads against the reference
-// that the strain differs from and the one that it does not differ from. Every night it also
-// runs the signal of both formats.
+// that the strain differs from and the one that it does not differ from, from the signal of
+// both formats. TestRun does the first of a part of it, always.
 func TestWholeLambda(t *testing.T) {
-	if testing.Short() {
-		t.Skip("calls 16 million samples")
+	if !testenv.All() {
+		t.Skip("calls 16 million samples several times: with PORESTREAM_TEST_ALL=1, as every night")
 	}
+	t.Parallel()
 	gff := testenv.Recordings(t, "lambda-r9/genes.gff3")
 	ref := testenv.Recordings(t, "lambda-r9/J02459.1.fa")
 	pod5 := testenv.Recordings(t, "lambda-r9/reads.pod5")
@@ -256,11 +260,9 @@ func TestWholeLambda(t *testing.T) {
 	require.NoError(t, os.WriteFile(reads, []byte(called.stdout), 0o600))
 	out := run(t, ref, gff, reads)
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(out, "variants.vcf")))
-	if testenv.All() {
-		want := string(readFile(t, out, "variants.vcf"))
-		for _, signal := range []string{pod5, testenv.Recordings(t, "lambda-r9/reads.blow5")} {
-			require.Equal(t, want, string(readFile(t, run(t, ref, gff, signal), "variants.vcf")), signal)
-		}
+	want := string(readFile(t, out, "variants.vcf"))
+	for _, signal := range []string{pod5, testenv.Recordings(t, "lambda-r9/reads.blow5")} {
+		require.Equal(t, want, string(readFile(t, run(t, ref, gff, signal), "variants.vcf")), signal)
 	}
 
 	out = t.TempDir()
@@ -272,6 +274,7 @@ func TestWholeLambda(t *testing.T) {
 // TestEcoli runs a recording of less than one read's depth: nothing can be
 // called from it.
 func TestEcoli(t *testing.T) {
+	t.Parallel()
 	out := run(t, testenv.Recordings(t, "ecoli-r9/MG1655.fa.gz"), testenv.Recordings(t, "ecoli-r9/genes.gff3.gz"), testenv.Recordings(t, "ecoli-r9/reads.pod5"))
 	require.Empty(t, passed(t, filepath.Join(out, "variants.vcf")))
 }
@@ -311,7 +314,7 @@ func TestErrors(t *testing.T) {
 		{"no signal", []string{"run", "--ref", ref, "--out", out}, 2, []string{"arg"}},
 		{"signal file missing", []string{"run", "--ref", ref, "--out", out, filepath.Join(dir, "none.pod5")}, 1, []string{"none.pod5"}},
 		{"no reads", []string{"run", "--ref", ref, "--out", out, filepath.Join(root(), "testdata", "no-reads.pod5")}, 1, []string{"no-reads.pod5: no reads"}},
-		{"folder without signal", []string{"run", "--ref", ref, "--out", out, empty}, 1, []string{"empty"}},
+		{"folder without signal", []string{"run", "--ref", ref, "--out", out, empty}, 1, []string{"empty: holds no *.pod5", "nor called reads as FASTQ"}},
 		{"reference missing", []string{"run", "--ref", filepath.Join(dir, "none.fa"), "--out", out, reads}, 1, []string{"none.fa"}},
 		{"reference is no FASTA", []string{"run", "--ref", notFASTA, "--out", out, reads}, 1, []string{"not.fa", "line 1"}},
 		{"genes of another reference", []string{"run", "--ref", other, "--gff", gff, "--out", out, reads}, 1, []string{"genes.gff3", "J02459.1", "chrOther"}},

@@ -31,6 +31,7 @@ func TestGPUScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for half a minute: not with -short")
 	}
+	t.Parallel()
 	library, err := filepath.Abs(filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
 	require.NoError(t, err)
 	runtime := "ORT_LIB=" + library

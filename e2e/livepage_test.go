@@ -155,6 +155,7 @@ func TestPageOfARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the pipeline")
 	}
+	t.Parallel()
 	want := undisturbed(t)
 	addr, out := freeAddress(t), t.TempDir()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pore"), "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out,

@@ -165,6 +165,7 @@ func TestPanelsExamineReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("basecalls a simulated run twice")
 	}
+	t.Parallel()
 	adjacent := func(name string) string { return filepath.Join("testdata", "adjacent", name) }
 	sim := filepath.Join(t.TempDir(), "sim")
 	res := pore(t, "simulate", "--ref", adjacent("ref.fa"), "--vcf", adjacent("truth.vcf"), "--depth", "60", "--length", "700", "--channels", "16", "--seed", "3", "--out", sim)

@@ -163,6 +163,7 @@ func schedule(rec *signal.Index, rate uint32) []ingest.ChunkPlan {
 // TestPushedSignal: over 20 disconnections and five kills of the server the signal
 // topic becomes that of the recorded file, byte by byte.
 func TestPushedSignal(t *testing.T) {
+	t.Parallel()
 	streamtest.Each(t, func(t *testing.T, broker string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()

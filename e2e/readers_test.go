@@ -60,6 +60,7 @@ func tool(t *testing.T, name string, args ...string) string {
 // TestOtherProgramsReadOurVCF has every kind of VCF that is written read by htsjdk (IGV, GATK, Picard), htslib (bcftools) and
 // cyvcf2, to the last value.
 func TestOtherProgramsReadOurVCF(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	ok := func(r result) string {

@@ -187,7 +187,8 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		require.Zero(t, res.code, res.stderr)
 		return []byte(res.stdout)
 	}
-	bam, sam := called("bam"), called("sam")
+	formats := map[string][]byte{"fastq": called("fastq"), "sam": called("sam"), "bam": called("bam")}
+	bam, sam, unaligned := formats["bam"], formats["sam"], formats["fastq"]
 	t.Run("pore run", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "calls.bam")
 		require.NoError(t, os.WriteFile(path, bam, 0o600))
@@ -243,8 +244,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 	t.Run("pore call", func(t *testing.T) {
 		dir := t.TempDir()
 		reads, alignments := filepath.Join(dir, "reads.fastq"), filepath.Join(dir, "reads.bam")
-		fastq := called("fastq")
-		require.NoError(t, os.WriteFile(reads, fastq, 0o600))
+		require.NoError(t, os.WriteFile(reads, unaligned, 0o600))
 		require.Zero(t, pore(t, "align", "--ref", rec.ref, "-o", alignments, reads).code)
 		want := pore(t, "call", "--ref", rec.ref, "--sample", "phage", alignments)
 		require.Zero(t, want.code, want.stderr)
@@ -252,21 +252,21 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 		got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", filepath.Join(dir, "reads.cram"))
 		require.Zero(t, got.code, got.stderr)
 		require.Equal(t, want.stdout, got.stdout, "aligned reads in CRAM")
-		for _, format := range []string{"fastq", "sam", "bam"} {
-			require.NoError(t, os.WriteFile(reads, called(format), 0o600))
+		for format, file := range formats {
+			require.NoError(t, os.WriteFile(reads, file, 0o600))
 			got := pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 			require.Zero(t, got.code, got.stderr)
 			require.Equal(t, want.stdout, got.stdout, format)
 		}
 		// A read that can't be used is reported, and variants are called from the others.
-		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), fastq...), 0o600))
+		require.NoError(t, os.WriteFile(reads, append([]byte("@bad\nACGT\n+\n!!\n"), unaligned...), 0o600))
 		got = pore(t, "call", "--ref", rec.ref, "--sample", "phage", reads)
 		require.Equal(t, 1, got.code)
 		require.Contains(t, got.stderr, "record at byte 0: read bad: 2 qualities for 4 bases")
 		require.Contains(t, got.stderr, "1 reads can't be used")
 		require.Equal(t, want.stdout, got.stdout)
 	})
-	onBrokers(t, func(t *testing.T, addr string) {
+	onBroker(t, func(t *testing.T, addr string) {
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
 		require.NoError(t, err)
 		t.Cleanup(client.Close)

@@ -15,6 +15,7 @@ import (
 // A whole run with every program under a user of its own, which has the rights
 // that pore acls gives it and no more.
 func TestRunWithLeastRights(t *testing.T) {
+	t.Parallel()
 	lib := os.Getenv(streamtest.LibVariable)
 	if lib == "" {
 		t.Skipf("needs the jars of Apache Kafka: set %s (stream/streamtest/kafka/fetch.sh)", streamtest.LibVariable)

@@ -156,6 +156,7 @@ sources:
 // TestStoppingIsANormalEnd: sources without an end of their own are stopped by a
 // signal and exit with 0, and say what they do meanwhile.
 func TestStoppingIsANormalEnd(t *testing.T) {
+	t.Parallel()
 	addr := streamtest.Kfake(t).ListenAddrs()[0]
 	for _, tt := range []struct {
 		kind string

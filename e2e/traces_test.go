@@ -103,6 +103,7 @@ func TestTraces(t *testing.T) {
 // TestTracesWithoutAReceiver: the receiver is down for a whole run. The run has the same bytes,
 // says what is lost, and ends well.
 func TestTracesWithoutAReceiver(t *testing.T) {
+	t.Parallel()
 	want := undisturbed(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ func TestVulnerabilityCheck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fetches and builds govulncheck: not with -short")
 	}
+	t.Parallel()
 	const dependency = "github.com/prometheus/client_golang"
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", dependency).Output()
 	require.NoError(t, err)
