@@ -2,6 +2,8 @@ package folder
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -196,7 +198,7 @@ func (c *catalog) stampOf(f *tracked) stamp {
 // due returns the files of reads to read, oldest first: those with something new since they were read last.
 func (c *catalog) due() (files []*tracked) {
 	for _, f := range c.files {
-		if f.kind == readFile && f.trusted > 0 && (!f.wasRead || f.more || f.retry() || c.stampOf(f) != f.stamp) {
+		if f.kind == readFile && f.trusted > 0 && (!f.wasRead || f.more || f.retry() || f.forbidden() || c.stampOf(f) != f.stamp) {
 			files = append(files, f)
 		}
 	}
@@ -215,8 +217,8 @@ const (
 	newestTurns = 16
 )
 
-// turns returns those of the files that are due, oldest first, that are read now: those of which a part was read, the
-// newest, and as many of the oldest as there are free slots. later says that others have to wait.
+// turns returns those of the files that are due, oldest first, that are read now: those of which a part was read, those that
+// could not be opened, the newest, and as many of the oldest as there are free slots. later says that others have to wait.
 func turns(due []*tracked) (now []*tracked, later bool) {
 	slots := maxUnderWay
 	for _, f := range due {
@@ -226,7 +228,7 @@ func turns(due []*tracked) (now []*tracked, later bool) {
 	}
 	for i, f := range due {
 		switch {
-		case f.more || len(due)-i <= newestTurns:
+		case f.more || f.forbidden() || len(due)-i <= newestTurns:
 		case slots > newestTurns:
 			slots--
 		default:
@@ -240,6 +242,9 @@ func turns(due []*tracked) (now []*tracked, later bool) {
 
 // retry reports whether reading is worth another try after an error: what was read may have been in the middle of being written.
 func (f *tracked) retry() bool { return f.err != nil && f.state == growing }
+
+// forbidden reports whether a file could not be read for want of a right to, which may be given without a change of the file.
+func (f *tracked) forbidden() bool { return f.state == broken && errors.Is(f.err, fs.ErrPermission) }
 
 // reading notes that a file is read as it is.
 func (c *catalog) reading(f *tracked) {

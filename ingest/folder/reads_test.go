@@ -62,8 +62,19 @@ func TestDamagedReadsFile(t *testing.T) {
 	}
 	v, said := attaching(t, map[string]string{"x.bam": string(b)})
 	v.startAndPoll(6)
-	v.stop()
 	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file is broken; the others go on")), said.String())
+	whole, err := os.ReadFile("../../basecall/input/testdata/dorado.bam")
+	require.NoError(t, err)
+	copied := filepath.Join(v.dir, "x.part")
+	v.write(copied, whole)
+	require.NoError(t, os.Rename(copied, filepath.Join(v.dir, "x.bam")))
+	for range 6 {
+		require.NoError(t, v.poll())
+	}
+	_, err = v.w.done(v.now)
+	v.stop()
+	require.NoError(t, err, "it was copied again: %s", said.String())
+	require.Equal(t, 1, bytes.Count(said.Bytes(), []byte("a file can be read again")), said.String())
 }
 
 // TestLeftOutReads: reads that failed are left out unless they are asked for, and folders' names give barcodes.
@@ -92,6 +103,55 @@ func TestLeftOutReads(t *testing.T) {
 		require.Len(t, desc.GetSamples(), 96)
 		require.Contains(t, desc.GetSamples(), "r_barcode02")
 	}
+}
+
+// forbiddenFiles are files of which some may not be read.
+type forbiddenFiles struct {
+	ReadFiles
+	names string // of those that may not, one behind the other
+}
+
+func (f *forbiddenFiles) Open(path string, size int64, beside func(string) (int64, bool), from signal.Place) (File, error) {
+	if strings.Contains(f.names, filepath.Base(path)) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrPermission}
+	}
+	return f.ReadFiles.Open(path, size, beside, from)
+}
+
+// TestRightsThatAreGivenLater: files that may not be read are reported once, take nobody's turn, and are read as soon as they
+// may be, without a change of theirs. Then nothing is wrong any more.
+func TestRightsThatAreGivenLater(t *testing.T) {
+	content := map[string]string{"z.fastq": "@z" + goodRead}
+	var names strings.Builder
+	for i := range 3 * maxUnderWay {
+		name := fmt.Sprintf("%03d.fastq", i)
+		content[name] = fmt.Sprintf("@r%d%s", i, goodRead)
+		names.WriteString(name)
+	}
+	for i := range 2 * newestTurns { // between those that may not be read, which are older, and the newest
+		content[fmt.Sprintf("b%03d.fastq", i)] = fmt.Sprintf("@b%d%s", i, goodRead)
+	}
+	v, said := attaching(t, content)
+	files := &forbiddenFiles{*v.cfg.Files.(*ReadFiles), names.String()}
+	v.cfg.Files = files
+	v.cfg.Once = false
+	v.startAndPoll(6)
+	require.Len(t, v.k.runs["r"].events, 2*newestTurns+1, "all others were read")
+	require.Equal(t, 3*maxUnderWay, strings.Count(said.String(), "a file is broken; the others go on"))
+	require.Len(t, v.w.broken, 3*maxUnderWay)
+	files.names = ""
+	for range 2 {
+		require.NoError(t, v.poll())
+	}
+	require.Equal(t, 3*maxUnderWay, strings.Count(said.String(), "a file can be read again"))
+	require.Len(t, v.k.runs["r"].events, len(content))
+	v.w.cfg.Once = true
+	for range 4 {
+		require.NoError(t, v.poll())
+	}
+	_, err := v.w.done(v.now)
+	v.stop()
+	require.NoError(t, err)
 }
 
 // heldFiles are two files of many reads, of which the first holds memory until so many of its reads are read.

@@ -71,9 +71,9 @@ type watcher struct {
 	faults     map[string]bool      // folders that can't be listed
 	samples    []int16
 	began      time.Time
-	broken     int // files
-	skipped    int // reads that can't be used
-	unfinished int // files, when their run ended
+	broken     map[string]bool // paths of files
+	skipped    int             // reads that can't be used
+	unfinished int             // files, when their run ended
 }
 
 // naming lists the runs whose journals name a file, and how many have to name it.
@@ -92,7 +92,7 @@ func newWatcher(cfg Config, spawn func(func() error), now time.Time) *watcher {
 	return &watcher{
 		cfg: cfg, log: cfg.Logger, spawn: spawn, catalog: newCatalog(cfg.Settle, cfg.Files), began: now,
 		runs: make(map[string]*run), whole: make(map[fingerprint]naming), over: make(map[string]bool),
-		faults: make(map[string]bool), summaries: make(map[string]time.Time),
+		faults: make(map[string]bool), broken: make(map[string]bool), summaries: make(map[string]time.Time),
 	}
 }
 
@@ -251,7 +251,7 @@ func (w *watcher) poll(ctx context.Context, now time.Time) (more bool, err error
 
 // read reads a batch of a file, and more where a batch ends within what is decompressed at once.
 func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
-	first := !f.wasRead
+	first, forbidden := !f.wasRead, f.forbidden()
 	w.catalog.reading(f)
 	if first {
 		if known, err := w.isWhole(f); err != nil || known {
@@ -287,6 +287,11 @@ func (w *watcher) read(ctx context.Context, f *tracked, now time.Time) error {
 		return w.checkError(f, err)
 	}
 	f.place, f.err = place, nil
+	if w.broken[f.entry.Path] && (forbidden || ended) {
+		delete(w.broken, f.entry.Path)
+		f.reported, f.state = false, growing
+		w.log.Info("a file can be read again", "file", f.entry.Path)
+	}
 	if ended {
 		return w.finish(ctx, f)
 	}
@@ -299,8 +304,7 @@ func (w *watcher) checkError(f *tracked, err error) error {
 		return nil // not now
 	}
 	if f.failed(err) && !f.reported {
-		f.reported = true
-		w.broken++
+		f.reported, w.broken[f.entry.Path] = true, true
 		w.cfg.Metrics.brokenFile()
 		w.log.Error("a file is broken; the others go on", "err", err, "reads", f.reads)
 	}
@@ -500,8 +504,11 @@ func (w *watcher) reportUnfinished(files []*tracked) {
 		f.reported = true
 		w.unfinished++
 		w.cfg.Metrics.neverFinished(1)
-		w.log.Warn("a file was never finished", "file", f.entry.Path, "reads", f.reads, "bytes", f.entry.Size,
-			"bytes_read", f.place.Offset, "batches_read", f.place.Batch)
+		attrs := []any{"file", f.entry.Path, "reads", f.reads, "bytes", f.entry.Size}
+		if _, signal := w.cfg.Files.(signalFiles); signal { // of called reads the place is their number
+			attrs = append(attrs, "bytes_read", f.place.Offset, "batches_read", f.place.Batch)
+		}
+		w.log.Warn("a file was never finished", attrs...)
 	}
 }
 
@@ -548,8 +555,8 @@ func (w *watcher) done(now time.Time) (bool, error) {
 	}
 	w.reportUnfinished(w.catalog.unread(nil))
 	switch {
-	case w.broken+w.unfinished > 0 || late > 0:
-		return true, fmt.Errorf("%d files are broken, %d were never finished, and %d reads came after their run's end: see the log", w.broken, w.unfinished, late)
+	case len(w.broken)+w.unfinished > 0 || late > 0:
+		return true, fmt.Errorf("%d files are broken, %d were never finished, and %d reads came after their run's end: see the log", len(w.broken), w.unfinished, late)
 	case w.skipped > 0:
 		return true, fmt.Errorf("%d reads can't be used: see the log", w.skipped)
 	case len(w.faults) > 0:
