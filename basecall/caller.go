@@ -180,7 +180,10 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 	}
 	if m.Decoder.Type == decoderCRF {
 		decoder := m.Decoder.crf()
-		c.network.Decoder = &decoder
+		c.network.Decoder = &infer.Decoder{CRF: &decoder}
+	} else {
+		decoder := m.ctc()
+		c.network.Decoder = &infer.Decoder{CTC: &decoder}
 	}
 	c.requests.New = func() any {
 		r := &request{caller: c}

@@ -2,6 +2,7 @@ package basecall
 
 import (
 	"github.com/porestream/porestream/basecall/crf"
+	"github.com/porestream/porestream/basecall/ctc"
 	"github.com/porestream/porestream/basecall/scores"
 )
 
@@ -14,14 +15,6 @@ type decoder interface {
 	// of frame. Frames are counted from the first one given. The bases are valid until
 	// the next call. Its error says what is wrong with the scores and at which frame.
 	decode(w scores.Window) ([]base, error)
-}
-
-// newDecoder returns a decoder for a manifest that has been validated.
-func newDecoder(m *Manifest) decoder {
-	if m.Decoder.Type == decoderCRF {
-		return newCRFCaller(m)
-	}
-	return newCTCCaller(m)
 }
 
 // classes returns the number of scores per frame that the network has to give.
@@ -37,41 +30,54 @@ func (d *DecoderManifest) crf() crf.Config {
 	return crf.Config{StateLength: d.StateLength, StayScore: d.StayScore, BeamWidth: d.BeamWidth, BeamCut: d.BeamCut}
 }
 
-// crfCaller is the decoder of a model with a CRF network: the search with labels
-// and calibrated qualities.
-type crfCaller struct {
-	search    *crf.Decoder
+// ctc returns the configuration of a decoder of type ctc.
+func (m *Manifest) ctc() ctc.Config {
+	d := m.Decoder
+	return ctc.Config{Classes: len(d.Labels), Logits: m.Network.Scores == "logits", BeamWidth: d.BeamWidth, BeamCut: d.BeamCut, BaseBonus: d.BaseBonus}
+}
+
+// search is the decoder of a network's scores.
+type search interface {
+	DecodeWindow(w scores.Window) ([]scores.Base, error)
+}
+
+// labelled is a search with labels and calibrated qualities.
+type labelled struct {
+	search    search
 	labels    []string // of the bases, in the order of their codes
 	qualities QualityManifest
 	bases     []base
 	raw       []float64 // qualities of the bases
 }
 
-var _ decoder = (*crfCaller)(nil)
+var _ decoder = (*labelled)(nil)
 
-func newCRFCaller(m *Manifest) *crfCaller {
+// newDecoder returns a decoder for a manifest that has been validated.
+func newDecoder(m *Manifest) decoder {
+	d := &labelled{labels: m.Decoder.Labels[1:], qualities: m.Qualities}
+	if m.Decoder.Type != decoderCRF {
+		d.search = ctc.NewDecoder(m.ctc())
+		return d
+	}
 	search, err := crf.NewDecoder(m.Decoder.crf())
 	if err != nil {
 		panic("basecall: decoder of a valid manifest: " + err.Error())
 	}
-	return &crfCaller{
-		search:    search,
-		labels:    m.Decoder.Labels[1:],
-		qualities: m.Qualities,
-	}
+	d.search = search
+	return d
 }
 
 // decode implements decoder.
-func (c *crfCaller) decode(w scores.Window) ([]base, error) {
-	path, err := c.search.DecodeWindow(w)
+func (d *labelled) decode(w scores.Window) ([]base, error) {
+	path, err := d.search.DecodeWindow(w)
 	if err != nil {
 		return nil, err
 	}
-	c.bases, c.raw = c.bases[:0], c.raw[:0]
+	d.bases, d.raw = d.bases[:0], d.raw[:0]
 	for _, b := range path {
-		c.bases = append(c.bases, base{frame: b.Frame, label: c.labels[b.Code][0]})
-		c.raw = append(c.raw, rawQuality(b.Probability))
+		d.bases = append(d.bases, base{frame: b.Frame, label: d.labels[b.Code][0]})
+		d.raw = append(d.raw, rawQuality(b.Probability))
 	}
-	c.qualities.rate(c.bases, c.raw)
-	return c.bases, nil
+	d.qualities.rate(d.bases, d.raw)
+	return d.bases, nil
 }

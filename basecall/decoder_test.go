@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/basecall/crf"
+	"github.com/porestream/porestream/basecall/ctc"
 	"github.com/porestream/porestream/basecall/scores"
 )
 
@@ -16,11 +18,11 @@ import (
 func TestDecodersFollowTheManifest(t *testing.T) {
 	m, err := ParseManifest([]byte(manifestText()))
 	require.NoError(t, err)
-	assert.IsType(t, &ctcCaller{}, newDecoder(&m))
+	assert.IsType(t, &ctc.Decoder{}, newDecoder(&m).(*labelled).search)
 	m, err = ParseManifest([]byte(crfManifest()))
 	require.NoError(t, err)
 	d := newDecoder(&m)
-	assert.IsType(t, &crfCaller{}, d)
+	assert.IsType(t, &crf.Decoder{}, d.(*labelled).search)
 
 	// AAA, then C by dropping A at frame 1, which leads to AAC (1), then T to ACT (7).
 	x := make([]float32, 4*256)

@@ -44,19 +44,6 @@ func around(raw []float64, i, neighbours int) (mean float64, ok bool) {
 	return sum / float64(to-from-1), true
 }
 
-// baseProbability returns how probable a base is, from the posteriors of the
-// frames from its emission up to the next base's: the highest posterior that its
-// class reaches there. A network trained by CTC emits a base in one or two frames
-// and blanks until the next, so that a mean over the frames would measure how
-// long the base lasted.
-func baseProbability(posteriors []float32, classes int, class uint8) float32 {
-	best := float32(0)
-	for i := int(class); i < len(posteriors); i += classes {
-		best = max(best, posteriors[i])
-	}
-	return best
-}
-
 // errorProbabilities holds the error probability of each reported Phred score.
 var errorProbabilities = func() (p [maxQuality + 1]float64) {
 	for q := range p {

@@ -88,6 +88,7 @@ func TestImports(t *testing.T) {
 		{"watchlist/alert", "consumers decode alerts without a broker or a basecaller", []string{kafkaGo, kfake, ort, services, "github.com/prometheus"}},
 		{"basecall/scores", "scores are numbers, whoever makes and reads them", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal", module + "basecall/infer"}},
 		{"basecall/crf", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
+		{"basecall/ctc", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
 		{"textfile", "files are read whatever is in them", []string{module + "genome", module + "vcf", module + "annotate", module + "stream", module + "basecall", kafkaGo, ort, services, "net/http"}},
 		{"samtag", "tags are read without anything of ours", []string{module + "basecall", module + "demux", kafkaGo, ort, services, "net/http"}},

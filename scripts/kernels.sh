@@ -56,10 +56,12 @@ flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parame
 exact=(-ffp-contract=off) # where Go, CPUs and GPUs have to come to the same bits
 
 if [ "$kind" = cpu ]; then
-	"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/crf_cpu.cpp" -o "$work/crf_cpu.o" || fail "building the operators failed"
-	"$CXX" "${flags[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" "$work/crf_cpu.o" -o "$work/libporestream_ops.so" &
+	for part in crf ctc; do
+		"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
+	done
+	"$CXX" "${flags[@]}" "${exact[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" "$work"/{crf,ctc}_cpu.o -o "$work/libporestream_ops.so" &
 	"$CXX" "${flags[@]}" "${exact[@]}" -O2 -Wno-unknown-pragmas -c -x c++ "$source/emulate.cpp" -o "$work/emulate.o" || fail "building the emulator failed"
-	"$CXX" "${flags[@]}" "$source/lstm_cpu.cpp" "$work"/{emulate,crf_cpu}.o -o "$work/emulate" || fail "building the emulator failed"
+	"$CXX" "${flags[@]}" "$source/lstm_cpu.cpp" "$work"/{emulate,crf_cpu,ctc_cpu}.o -o "$work/emulate" || fail "building the emulator failed"
 	wait $! || fail "building the operators failed"
 	mv "$work/emulate" "$work/libporestream_ops.so" "$out/"
 	echo "$stamp" >"$out/.stamp"
@@ -83,9 +85,11 @@ if [ "$(cat "$cuda/.wheels" 2>/dev/null)" != "$wheels" ]; then
 fi
 nv=$cuda/nvidia/cu13
 export PATH=$nv/bin:$PATH
-"$CXX" "${flags[@]}" -DPORESTREAM_CUDA -c "$source/ops.cpp" -o "$work/ops.o"
+"$CXX" "${flags[@]}" "${exact[@]}" -DPORESTREAM_CUDA -c "$source/ops.cpp" -o "$work/ops.o"
 "$CXX" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
-"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/crf_cpu.cpp" -o "$work/crf_cpu.o"
+for part in crf ctc; do
+	"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o"
+done
 # compile NAME OPTIONS...: one of the kernels
 compile() {
 	nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden "${@:2}" \
@@ -93,10 +97,11 @@ compile() {
 }
 compile lstm
 compile crf -fmad=false
+compile ctc -fmad=false
 compile bench
-nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,lstm,crf}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
+nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
 	fail "linking the operators failed"
-nvcc -ccbin "$CXX" -cudart static "-L$nv/lib" "$work"/{bench,lstm_cpu,crf_cpu,lstm,crf}.o -o "$work/bench" -Xlinker -s || fail "linking the measuring program failed"
+nvcc -ccbin "$CXX" -cudart static "-L$nv/lib" "$work"/{bench,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o -o "$work/bench" -Xlinker -s || fail "linking the measuring program failed"
 python3 scripts/kernels_resources.py <"$work/ptxas.log" >/dev/null
 mv "$work/ptxas.log" "$work/libporestream_ops.so" "$work/bench" "$out/"
 echo "$stamp" >"$out/.stamp"

@@ -15,7 +15,7 @@ for line in sys.stdin:
     elif m := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
         spills += int(m[1]) + int(m[2])
         spilled = int(m[1]) + int(m[2])
-    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|crf)_kernel", kernel):  # the library's
+    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|crf|ctc)_kernel", kernel):  # the library's
         rows.setdefault(kernel, {})[target] = f"{m[1]}, {spilled}"
 
 
@@ -39,6 +39,8 @@ def describe(name: str) -> tuple[str, str, str]:
         what += ", beam" if beam else ", no beam"
         what += ", half floats" if m[2] == "t" else ""
         return what, f"{warps} windows" if states else "1 to 4 windows", f"{warp * warps:,}" if states else "by states"
+    if m := re.match(r"_Z10ctc_kernelI([ft])E", name):
+        return "`CTC`" + (", half floats" if m[1] == "t" else ""), "4 windows", f"{4 * (160 * 16 + 64):,}"
     return name, "", ""
 
 
@@ -46,7 +48,7 @@ targets = sorted({t for r in rows.values() for t in r}, key=lambda t: int(re.sub
 lines = []
 lines.append("| kernel | a block | shared memory, bytes | " + " | ".join(f"{t}: registers, spilled" for t in targets) + " |")
 lines.append("|---" * (3 + len(targets)) + "|")
-for name in sorted(rows, key=lambda n: ("crf" in n, "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
+for name in sorted(rows, key=lambda n: (["lstm" in n, "crf" in n, "ctc" in n].index(True), "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
     lines.append("| " + " | ".join([*describe(name), *(rows[name].get(t, "-") for t in targets)]) + " |")
 table = "\n".join(lines) + "\n"
 if len(sys.argv) > 1:

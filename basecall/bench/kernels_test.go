@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/convert"
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/kernels/kernelstest"
@@ -92,23 +93,42 @@ func TestKernelsDecodeAsGoDoes(t *testing.T) {
 			require.NoError(t, err)
 			reads := lambdaReads(t, tt.samples)
 			require.NotEmpty(t, reads)
-			call := func(form infer.ScoreForm) (all []basecall.Called) {
-				cfg := basecall.Config{Device: "cpu", Batch: 3, Sessions: 1}
-				cfg.Precision, cfg.Kernels, cfg.Scores = tt.precision, infer.KernelsAlways, form
-				c, err := basecall.NewCaller(model, cfg)
-				require.NoError(t, err)
-				defer c.Close()
-				assert.Equal(t, form == infer.ScoresAuto, c.Kernels().Decodes)
-				for _, read := range reads {
-					called, err := c.Call(t.Context(), read)
-					require.NoError(t, err)
-					all = append(all, called)
-				}
-				return all
-			}
-			want := call(infer.ScoresFloat)
-			assert.Greater(t, len(want[0].Sequence), 200)
-			assert.Equal(t, want, call(infer.ScoresAuto))
+			assertDecodedAlike(t, model, tt.precision, reads)
 		})
 	}
+}
+
+// TestKernelsDecodeCTCAsGoDoes: the same with a network trained by CTC, which has no layers with kernels.
+func TestKernelsDecodeCTCAsGoDoes(t *testing.T) {
+	folder := testenv.Path(t, "PORESTREAM_BONITO_MODEL", "the folder of the network in ont-bonito 0.2.3")
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	model, err := convert.Convert(folder, convert.Options{})
+	require.NoError(t, err)
+	assertDecodedAlike(t, model, infer.PrecisionAuto, lambdaReads(t, 30_000))
+}
+
+// assertDecodedAlike calls reads with an operator that decodes, and with the decoder in Go: sequences, qualities and
+// moves are the same.
+func assertDecodedAlike(t *testing.T, model *basecall.Model, precision infer.Precision, reads []basecall.Read) {
+	t.Helper()
+	call := func(form infer.ScoreForm) (all []basecall.Called) {
+		cfg := basecall.Config{Device: "cpu", Batch: 3, Sessions: 1}
+		cfg.Precision, cfg.Scores = precision, form
+		if cfg.Kernels = infer.KernelsAlways; model.Manifest.Decoder.Type == "ctc" && form != infer.ScoresAuto {
+			cfg.Kernels = infer.KernelsOff
+		}
+		c, err := basecall.NewCaller(model, cfg)
+		require.NoError(t, err)
+		defer c.Close()
+		assert.Equal(t, form == infer.ScoresAuto, c.Kernels().Decodes)
+		for _, read := range reads {
+			called, err := c.Call(t.Context(), read)
+			require.NoError(t, err)
+			all = append(all, called)
+		}
+		return all
+	}
+	want := call(infer.ScoresFloat)
+	assert.Greater(t, len(want[0].Sequence), 200)
+	assert.Equal(t, want, call(infer.ScoresAuto))
 }

@@ -55,16 +55,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Base is one base of a decoded sequence.
-type Base struct {
-	// Frame is where the base starts, counted from the first that was decoded.
-	Frame int32
-	// Code is 0, 1, 2 or 3 for A, C, G or T.
-	Code uint8
-	// Probability says how sure the base is, from 0 to 1; see Decoder.
-	Probability float32
-}
-
 // Decoder decodes windows, one after the other. It isn't safe for concurrent use.
 //
 // The first frame always emits a base, the newest of the state that it leads to,
@@ -83,7 +73,7 @@ type Decoder struct {
 	// and whether it moves.
 	states []uint16
 	moved  []bool
-	bases  []Base
+	bases  []scores.Base
 
 	viterbi viterbi
 	beam    beam
@@ -99,7 +89,7 @@ func NewDecoder(cfg Config) (*Decoder, error) {
 }
 
 // Decode is DecodeWindow for scores that lie frame behind frame, [Config.Scores] in each.
-func (d *Decoder) Decode(x []float32) ([]Base, error) {
+func (d *Decoder) Decode(x []float32) ([]scores.Base, error) {
 	if n := d.cfg.Scores(); len(x)%n != 0 {
 		return nil, fmt.Errorf("%d scores are not frames of %d", len(x), n)
 	}
@@ -108,13 +98,15 @@ func (d *Decoder) Decode(x []float32) ([]Base, error) {
 
 // DecodeWindow returns the bases in the scores of a window, in ascending order of frames.
 // The bases are valid until the next call.
-func (d *Decoder) DecodeWindow(w scores.Window) ([]Base, error) {
+func (d *Decoder) DecodeWindow(w scores.Window) ([]scores.Base, error) {
 	d.bases = d.bases[:0]
 	if w.Frames == 0 {
 		return nil, nil
 	}
 	if w.Path != nil {
-		return d.decoded(w)
+		var err error
+		d.bases, err = w.AppendBases(d.bases)
+		return d.bases, err
 	}
 	if err := d.sums(w); err != nil {
 		return nil, err
@@ -128,19 +120,6 @@ func (d *Decoder) DecodeWindow(w scores.Window) ([]Base, error) {
 	}
 	d.moved[0] = true
 	d.emit()
-	return d.bases, nil
-}
-
-// decoded returns the bases of a window that a device has decoded.
-func (d *Decoder) decoded(w scores.Window) ([]Base, error) {
-	for t, v := range w.Path[:w.Frames] {
-		switch {
-		case v == scores.NoNumber:
-			return nil, fmt.Errorf("a score of frame %d is not a finite number", t)
-		case v&scores.Begins != 0:
-			d.bases = append(d.bases, Base{Frame: int32(t), Code: v & 3, Probability: w.Probabilities[t]})
-		}
-	}
 	return d.bases, nil
 }
 
@@ -168,7 +147,7 @@ func (d *Decoder) emit() {
 	for t, state := range d.states {
 		if d.moved[t] {
 			last()
-			d.bases = append(d.bases, Base{Frame: int32(t), Code: uint8(state & 3)})
+			d.bases = append(d.bases, scores.Base{Frame: int32(t), Code: uint8(state & 3)})
 		}
 		sum += power(min(1, d.near(t+1, int(state))))
 		frames++

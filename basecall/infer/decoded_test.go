@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/basecall/crf"
+	"github.com/porestream/porestream/basecall/ctc"
 	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/kernels/kernelstest"
 	"github.com/porestream/porestream/basecall/onnxpb"
@@ -18,9 +19,9 @@ import (
 )
 
 // fastDecoder is that of the shipped model r9.4-fast.
-func fastDecoder() *crf.Config {
+func fastDecoder() *Decoder {
 	stay := float32(2)
-	return &crf.Config{StateLength: 3, StayScore: &stay, BeamWidth: 12, BeamCut: 100}
+	return &Decoder{CRF: &crf.Config{StateLength: 3, StayScore: &stay, BeamWidth: 12, BeamCut: 100}}
 }
 
 func TestNetworksGetAnOperatorThatDecodes(t *testing.T) {
@@ -86,7 +87,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 	require.NoError(t, err)
 	defer scored.Close()
 	assert.Equal(t, Kernels{Layers: 5}, scored.Kernels)
-	decoder, err := crf.NewDecoder(*net.Decoder)
+	decoder, err := crf.NewDecoder(*net.Decoder.CRF)
 	require.NoError(t, err)
 
 	have, want := r.Runners[0], scored.Runners[0]
@@ -108,7 +109,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 		for row, n := range frames {
 			bases, err := decoder.DecodeWindow(want.Scores(row).First(n))
 			require.NoError(t, err)
-			expected := append([]crf.Base(nil), bases...)
+			expected := append([]scores.Base(nil), bases...)
 			bases, err = decoder.DecodeWindow(have.Scores(row).First(n))
 			require.NoError(t, err)
 			assert.Equal(t, expected, bases)
@@ -127,9 +128,54 @@ func TestDecodedOnTheDevice(t *testing.T) {
 	require.ErrorContains(t, err, "is not a finite number")
 }
 
+// TestCTCDecodedOnTheDevice: the same of networks trained by CTC, whichever way their scores lie, and without any layer that has a kernel.
+func TestCTCDecodedOnTheDevice(t *testing.T) {
+	needLibrary(t)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	for _, name := range []string{"ntc", "tnc"} {
+		net := testNetwork(t, name)
+		cfg := ctc.Config{Classes: net.Classes, Logits: true, BeamWidth: 5, BeamCut: 0.1}
+		net.Decoder = &Decoder{CTC: &cfg}
+		options := cpu(3)
+		options.Kernels = KernelsAlways
+		r, err := Open(net, options)
+		require.NoError(t, err)
+		assert.Equal(t, Kernels{Decodes: true}, r.Kernels)
+		assert.Equal(t, Decoded, r.Form.String())
+		options.Kernels = KernelsOff
+		scored, err := Open(net, options)
+		require.NoError(t, err)
+		decoder, begun := ctc.NewDecoder(cfg), 0
+		for seed := range 30 {
+			frames := []int{net.Frames, 1 + seed%net.Frames, net.Frames - 1}
+			for row, n := range frames {
+				r.Runners[0].Count(row, n)
+				fillProbe(r.Runners[0].Input(row), 7*row+seed)
+				fillProbe(scored.Runners[0].Input(row), 7*row+seed)
+			}
+			for _, runner := range []Runner{r.Runners[0], scored.Runners[0]} {
+				_, err := runner.Run(len(frames))
+				require.NoError(t, err)
+			}
+			for row, n := range frames {
+				bases, err := decoder.DecodeWindow(scored.Runners[0].Scores(row).First(n))
+				require.NoError(t, err)
+				expected := append([]scores.Base(nil), bases...)
+				bases, err = decoder.DecodeWindow(r.Runners[0].Scores(row).First(n))
+				require.NoError(t, err)
+				require.Equal(t, expected, append([]scores.Base(nil), bases...))
+				begun += len(bases)
+			}
+		}
+		assert.Positive(t, begun)
+		require.NoError(t, r.Close())
+		require.NoError(t, scored.Close())
+	}
+}
+
 // TestDecodedOtherwise: what a device decodes is compared with the CPU's, and scores are decoded on the CPU where it isn't that.
 func TestDecodedOtherwise(t *testing.T) {
-	bases := []crf.Base{{Frame: 0, Code: 1, Probability: 0.9}, {Frame: 3, Code: 2, Probability: 0.8}}
+	bases := []scores.Base{{Frame: 0, Code: 1, Probability: 0.9}, {Frame: 3, Code: 2, Probability: 0.8}}
 	right := func() scores.Window {
 		return scores.Window{Frames: 5, Classes: 1, Stride: 1, Path: []uint8{5, 1, 1, 6, 2}, Probabilities: []float32{0.9, 0, 0, 0.8, 0}}
 	}
@@ -155,7 +201,7 @@ func TestDecodedOtherwise(t *testing.T) {
 	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
 	net := fast(t)
 	net.Decoder = fastDecoder()
-	net.Decoder.BeamWidth = 33
+	net.Decoder.CRF.BeamWidth = 33
 	options := cpu(1)
 	options.Kernels = KernelsAlways
 	r, err := Open(net, options)
@@ -165,7 +211,7 @@ func TestDecodedOtherwise(t *testing.T) {
 
 	// One for other scores than the network gives is found out when it is tried, and done without.
 	net.Decoder = fastDecoder()
-	net.Decoder.StateLength = 4
+	net.Decoder.CRF.StateLength = 4
 	_, err = Open(net, options)
 	require.ErrorContains(t, err, "inputs don't have the dimensions of scores, 1024 in a frame")
 	var log bytes.Buffer

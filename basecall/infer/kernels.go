@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/scores"
 )
@@ -171,7 +170,7 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	if k.Layers == 0 {
 		rewritten.ONNX = plain.ONNX
 	}
-	k.Decodes = opts.form() == ScoresAuto && net.Decoder != nil && kernels.Decodes(*net.Decoder)
+	k.Decodes = opts.form() == ScoresAuto && net.Decoder != nil && net.Decoder.kernel()
 	if k.Layers == 0 && !k.Decodes {
 		return nil, k, &refusal{RefusedNetwork, errors.New("it has no LSTM layers that there are kernels for, and no scores that one could decode")}
 	}
@@ -229,7 +228,7 @@ func (r *Runners) compareWith(plain Network, opts Options) error {
 // compareDecoded has each runner decode a window and compares that with what the CPU decodes of the scores of the network that the
 // device decodes, scored, which in turn are compared with those of the plain one.
 func (r *Runners) compareDecoded(plain, scored Network, opts Options) error {
-	decoder, err := crf.NewDecoder(*plain.Decoder)
+	decoder, err := plain.Decoder.open()
 	if err != nil {
 		return err
 	}
@@ -302,7 +301,7 @@ func compareScores(have, want []float32, device Device) error {
 
 // comparePaths compares what a device has decoded with the bases of the same scores. A network may round otherwise
 // in a batch of another size, which moves a base here and there.
-func comparePaths(w scores.Window, bases []crf.Base, device Device) error {
+func comparePaths(w scores.Window, bases []scores.Base, device Device) error {
 	want := make([]uint8, w.Frames)
 	for _, b := range bases {
 		want[b.Frame] = scores.Begins | b.Code

@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/scores"
 )
 
@@ -15,9 +14,9 @@ type Network struct {
 	// Exact says that what is made of the scores hangs on their last digits: PrecisionAuto
 	// is PrecisionSingle then, on GPUs too.
 	Exact bool
-	// Decoder says how scores are decoded, if a device may do that by itself: with ScoresAuto, a kernel of our own
-	// and a CRF. A Runner's windows are then paths; nil for scores in any case.
-	Decoder *crf.Config
+	// Decoder says how scores are decoded, if a device may do that by itself: with ScoresAuto and a kernel of our
+	// own. A Runner's windows are then paths; nil for scores in any case.
+	Decoder *Decoder
 	// Narrow says that scores may be rounded: ScoresAuto is ScoresBytes on GPUs then.
 	Narrow bool
 	Input  string // name of the input, float32 [N, 1, Samples]

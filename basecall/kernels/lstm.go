@@ -8,6 +8,7 @@ const (
 	Version = 1
 	LSTMOp  = "LSTM"
 	CRFOp   = "CRF"
+	CTCOp   = "CTC"
 )
 
 // Widths of layers that there are kernels for, in steps of 16.

@@ -59,8 +59,6 @@ func randomLayer(width, steps, windows int, reverse, residual bool) layer {
 	return l
 }
 
-func toBool(b bool) string { return strconv.FormatInt(map[bool]int64{true: 1}[b], 10) }
-
 // run has the emulator compute the layer and returns what it gives and what it says.
 func (l layer) run(t *testing.T, emulator, what string, rest ...string) (y []uint16, says string) {
 	t.Helper()
@@ -68,7 +66,7 @@ func (l layer) run(t *testing.T, emulator, what string, rest ...string) (y []uin
 	for _, part := range []any{l.x, l.weights, l.bias} {
 		require.NoError(t, binary.Write(&in, binary.LittleEndian, part))
 	}
-	args := append([]string{what, strconv.Itoa(l.Width), strconv.Itoa(l.steps), strconv.Itoa(l.windows), toBool(l.reverse), toBool(l.residual)}, rest...)
+	args := append([]string{what, strconv.Itoa(l.Width), strconv.Itoa(l.steps), strconv.Itoa(l.windows), kernelstest.Bool(l.reverse), kernelstest.Bool(l.residual)}, rest...)
 	cmd := exec.CommandContext(t.Context(), emulator, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &message
 	require.NoError(t, cmd.Run(), "%s", &message)
@@ -80,7 +78,7 @@ func (l layer) run(t *testing.T, emulator, what string, rest ...string) (y []uin
 
 func (l layer) emulate(t *testing.T, emulator string, on card, backwards bool) (y []uint16, says string) {
 	t.Helper()
-	return l.run(t, emulator, "lstm", strconv.Itoa(on.processors), strconv.Itoa(on.shared), toBool(backwards))
+	return l.run(t, emulator, "lstm", strconv.Itoa(on.processors), strconv.Itoa(on.shared), kernelstest.Bool(backwards))
 }
 
 // reference computes the layer as ONNX defines it, in float64. Its weights and inputs are the half

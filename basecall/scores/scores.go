@@ -37,6 +37,36 @@ const (
 	NoNumber = 0xFF // one of its scores isn't a finite number; nothing was decoded
 )
 
+// Base is one base of a decoded sequence.
+type Base struct {
+	// Frame is where the base starts, counted from the first that was decoded.
+	Frame int32
+	// Code says which it is: 0, 1, 2 or 3, in the order of the network's classes.
+	Code uint8
+	// Probability says how sure the base is, from 0 to 1, as the decoder defines it.
+	Probability float32
+}
+
+// NoNumberError says that a frame of a path has a score from which nothing could be decoded.
+type NoNumberError struct{ Frame int }
+
+func (e *NoNumberError) Error() string {
+	return fmt.Sprintf("a score of frame %d is not a finite number", e.Frame)
+}
+
+// AppendBases appends the bases of a Path.
+func (w Window) AppendBases(bases []Base) ([]Base, error) {
+	for t, v := range w.Path[:w.Frames] {
+		switch {
+		case v == NoNumber:
+			return bases, &NoNumberError{Frame: t}
+		case v&Begins != 0:
+			bases = append(bases, Base{Frame: int32(t), Code: v & 3, Probability: w.Probabilities[t]})
+		}
+	}
+	return bases, nil
+}
+
 // MaxByte is the highest score in Bytes, and -MaxByte the lowest.
 const MaxByte = 127
 

@@ -33,6 +33,8 @@ def sections(a):
         yield f"kernel lstm {width}", 25, [*bench, "lstm", str(width), "64,512,2048,4096,8448"], True
     for bases in (4, 3, 5):
         yield f"kernel crf {4**bases}", 25, [*bench, "crf", str(bases), "64,1056,4224" if bases < 5 else "64,1056"], True
+    for beam in (5, 32):
+        yield f"kernel ctc beam {beam}", 25, [*bench, "ctc", str(beam), "64,1056,4224"], True
     yield "torch", 60, [a.python, str(HERE / "torch_lstm.py")], True
     for model in a.models:
         name = pathlib.Path(model).name

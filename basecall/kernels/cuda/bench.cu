@@ -6,7 +6,8 @@
 //   bench l2               all multiprocessors read the same megabyte
 //   bench lstm WIDTH ...   a layer, by the number of windows, against float and as the CPU's kernel
 //   bench crf BASES ...    decoding, by the number of windows, to the bit
-//   bench small            both with few windows, once: for compute-sanitizer
+//   bench ctc BEAM ...     the same of a network trained by CTC
+//   bench small            all of them with few windows, once: for compute-sanitizer
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -17,9 +18,11 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "crf_cpu.h"
+#include "ctc_cpu.h"
 #include "half.h"
 #include "launch.h"
 #include "lstm_cpu.h"
@@ -181,8 +184,53 @@ void lstm(int width, int steps, const std::vector<int> &numbers, int runs) {
 	}
 }
 
+constexpr int checked_paths = 24; // windows
+
+int states_of(const CRF &call) { return crf_states(call.state_length); }
+int states_of(const CTC &call) { return call.classes; }
+
+// decoded has the GPU decode half floats, windows first, and compares what it gives with the CPU's to the bit.
+template <class CALL>
+void decoded(CALL call, const std::vector<uint16_t> &some, int classes, void (*on_cpu)(const CALL &), const char *(*on_gpu)(CALL, void *), const std::vector<int> &numbers, int runs) {
+	constexpr int checked = checked_paths;
+	const int steps = call.steps;
+	std::vector<int32_t> frames(checked);
+	for (int n = 0; n < checked; n++) frames[n] = n % 5 == 4 ? steps * n / checked : steps;
+	std::vector<uint8_t> path((size_t)checked * steps);
+	std::vector<float> probability(path.size());
+	call.scores = some.data();
+	call.frames = frames.data();
+	call.path = path.data();
+	call.probability = probability.data();
+	call.windows = checked;
+	on_cpu(call);
+	for (int windows : numbers) {
+		Buffer<uint16_t> scores((size_t)windows * steps * classes);
+		std::vector<int32_t> all(windows);
+		for (int n = 0; n < windows; n++) all[n] = frames[n % checked];
+		for (int n = 0; n < windows; n += checked)
+			must(cudaMemcpy(scores.at + (size_t)n * steps * classes, some.data(), (size_t)2 * std::min(checked, windows - n) * steps * classes, cudaMemcpyHostToDevice));
+		Buffer<int32_t> counts(all);
+		Buffer<uint8_t> path_there((size_t)windows * steps);
+		Buffer<float> probability_there((size_t)windows * steps);
+		call.scores = scores.at;
+		call.frames = counts.at;
+		call.path = path_there.at;
+		call.probability = probability_there.at;
+		call.windows = windows;
+		const double ms = milliseconds(runs, [&] { must(on_gpu(call, nullptr)); });
+		const auto have = path_there.read(path_there.count);
+		const auto sure = probability_there.read(path_there.count);
+		int unequal = 0;
+		for (int n = 0; n < windows; n++)
+			unequal += memcmp(&have[(size_t)n * steps], &path[(size_t)(n % checked) * steps], steps) != 0 || memcmp(&sure[(size_t)n * steps], &probability[(size_t)(n % checked) * steps], 4 * steps) != 0;
+		printf("{\"%s\":%d,\"windows\":%d,\"frames\":%d,\"ms\":%.4g,\"frames_per_s\":%.4g,\"unequal_windows\":%d}\n", std::is_same_v<CALL, CTC> ? "classes" : "states", states_of(call), windows, steps, ms, (double)windows * steps / ms * 1e3, unequal);
+		fflush(stdout);
+	}
+}
+
 void crf(int state_length, int steps, const std::vector<int> &numbers, int runs) {
-	constexpr int checked = 24; // windows
+	constexpr int checked = checked_paths;
 	const int classes = 4 * crf_states(state_length), q = classes / 16;
 	// Scores that favour a sequence, as a network's do.
 	std::mt19937 random(3);
@@ -205,39 +253,28 @@ void crf(int state_length, int steps, const std::vector<int> &numbers, int runs)
 	call.stay = 2;
 	call.width = 12;
 	call.cut = 100;
-	std::vector<int32_t> frames(checked);
-	for (int n = 0; n < checked; n++) frames[n] = n % 5 == 4 ? steps * n / checked : steps;
-	std::vector<uint8_t> path((size_t)checked * steps);
-	std::vector<float> probability(path.size());
-	call.scores = some.data();
-	call.frames = frames.data();
-	call.path = path.data();
-	call.probability = probability.data();
-	call.windows = checked;
-	run_crf(call);
-	for (int windows : numbers) {
-		Buffer<uint16_t> scores((size_t)windows * steps * classes);
-		std::vector<int32_t> all(windows);
-		for (int n = 0; n < windows; n++) all[n] = frames[n % checked];
-		for (int n = 0; n < windows; n += checked)
-			must(cudaMemcpy(scores.at + (size_t)n * steps * classes, some.data(), (size_t)2 * std::min(checked, windows - n) * steps * classes, cudaMemcpyHostToDevice));
-		Buffer<int32_t> counts(all);
-		Buffer<uint8_t> path_there((size_t)windows * steps);
-		Buffer<float> probability_there((size_t)windows * steps);
-		call.scores = scores.at;
-		call.frames = counts.at;
-		call.path = path_there.at;
-		call.probability = probability_there.at;
-		call.windows = windows;
-		const double ms = milliseconds(runs, [&] { must(launch_crf(call, nullptr)); });
-		const auto have = path_there.read(path_there.count);
-		const auto sure = probability_there.read(path_there.count);
-		int unequal = 0;
-		for (int n = 0; n < windows; n++)
-			unequal += memcmp(&have[(size_t)n * steps], &path[(size_t)(n % checked) * steps], steps) != 0 || memcmp(&sure[(size_t)n * steps], &probability[(size_t)(n % checked) * steps], 4 * steps) != 0;
-		printf("{\"states\":%d,\"windows\":%d,\"frames\":%d,\"ms\":%.4g,\"frames_per_s\":%.4g,\"unequal_windows\":%d}\n", crf_states(state_length), windows, steps, ms, (double)windows * steps / ms * 1e3, unequal);
-		fflush(stdout);
+	decoded(call, some, classes, run_crf, launch_crf, numbers, runs);
+}
+
+void ctc(int width, int steps, const std::vector<int> &numbers, int runs) {
+	constexpr int classes = 5;
+	std::mt19937 random(4);
+	std::normal_distribution<float> normal(0, 1.2f);
+	std::vector<uint16_t> some((size_t)checked_paths * steps * classes);
+	for (size_t row = 0; row < some.size() / classes; row++) {
+		const unsigned favoured = random() % 5 < 2 ? 1 + random() % 4 : 0;
+		for (unsigned k = 0; k < classes; k++) some[row * classes + k] = to_half(normal(random) + (k == favoured ? 4 : 0));
 	}
+	CTC call{};
+	call.half = true;
+	call.windows_first = true;
+	call.logits = true;
+	call.steps = steps;
+	call.classes = classes;
+	call.width = width;
+	call.cut = 0.01f;
+	call.bonus = 1;
+	decoded(call, some, classes, run_ctc, launch_ctc, numbers, runs);
 }
 
 } // namespace
@@ -259,12 +296,15 @@ int main(int argc, char **argv) {
 		lstm(atoi(argv[2]), 256, numbers(argv[3]), 5);
 	} else if (what == "crf" && argc == 4) {
 		crf(atoi(argv[2]), 720, numbers(argv[3]), 5);
+	} else if (what == "ctc" && argc == 4) {
+		ctc(atoi(argv[2]), 1200, numbers(argv[3]), 5);
 	} else if (what == "small") {
 		must(check_device());
 		for (int width : {112, 256, 384}) lstm(width, 3, {70}, 0);
 		for (int bases : {3, 4}) crf(bases, 40, {30}, 0);
+		for (int beam : {5, 32}) ctc(beam, 40, {30}, 0);
 	} else {
-		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., crf BASES WINDOWS,... or small\n");
+		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., crf BASES WINDOWS,..., ctc BEAM WINDOWS,... or small\n");
 		return 2;
 	}
 	return 0;

@@ -5,11 +5,13 @@
 //   emulate lstm-cpu WIDTH STEPS WINDOWS REVERSE RESIDUAL
 //   emulate crf STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT MEMORY BACKWARDS
 //   emulate crf-cpu STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT
+//   emulate ctc CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT MEMORY BACKWARDS
+//   emulate ctc-cpu CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT
 //
 // lstm takes x and the packed weights as half floats and the biases as floats; the first is the GPU's
 // kernel on a card with so many multiprocessors, of which each has so many bytes of shared
-// memory for a block, and the second the operator's on a CPU. crf takes the frames of each
-// window as 32-bit numbers and the scores, has so many bytes of global memory, and gives the path and
+// memory for a block, and the second the operator's on a CPU. crf and ctc take the frames of each
+// window as 32-bit numbers and the scores, have so many bytes of global memory, and give the path and
 // then the probabilities.
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +19,8 @@
 
 #include "crf.cu"
 #include "crf_cpu.h"
+#include "ctc.cu"
+#include "ctc_cpu.h"
 #include "lstm.cu"
 #include "lstm_cpu.h"
 
@@ -96,23 +100,49 @@ template <int STATES> bool emulated_crf(const CRFWork &work, const CRFPlan &plan
 	return work.call.half ? run(crf_kernel<STATES, uint16_t, false>) : run(crf_kernel<STATES, float, false>);
 }
 
-int crf(int argc, char **argv, bool emulated) {
-	if (argc != (emulated ? 13 : 11)) return 2;
-	CRF call{};
-	call.state_length = atoi(argv[2]);
+bool emulated(const CRF &call, size_t most_memory, bool backwards) {
+	const CRFPlan plan = plan_crf(call, most_memory);
+	CRFWork work{};
+	work.call = call;
+	for (; work.first < call.windows; work.first += plan.at_a_time) {
+		std::vector<char> memory(plan.at_a_time * plan.window, (char)0xFF);
+		work.memory = memory.data();
+		work.windows = min(plan.at_a_time, call.windows - work.first);
+		bool kept;
+		switch (call.state_length) {
+		case 3: kept = emulated_crf<64>(work, plan, backwards); break;
+		case 4: kept = emulated_crf<256>(work, plan, backwards); break;
+		case 5: kept = emulated_crf<1024>(work, plan, backwards); break;
+		default: kept = emulated_crf<0>(work, plan, backwards);
+		}
+		if (!kept) return false;
+	}
+	return true;
+}
+
+bool emulated(const CTC &call, size_t most_memory, bool backwards) {
+	const int at_a_time = ctc_at_a_time(call, most_memory);
+	CTCWork work{};
+	work.call = call;
+	for (; work.first < call.windows; work.first += at_a_time) {
+		std::vector<char> memory(at_a_time * CTCMemory(call.classes, call.steps, call.width).all, (char)0xFF);
+		work.memory = memory.data();
+		work.windows = min(at_a_time, call.windows - work.first);
+		const unsigned blocks = (work.windows + ctc_warps - 1) / ctc_warps;
+		auto run = [&](auto kernel) { return emulator::launch(blocks, 32 * ctc_warps, ctc_warps * ctc_shared, backwards, [&] { kernel(work); }); };
+		if (!(call.half ? run(ctc_kernel<uint16_t>) : run(ctc_kernel<float>))) return false;
+	}
+	return true;
+}
+
+// decode reads what a decoder is given, runs it and writes what it gives. The arguments from the 13th on are the
+// emulator's, if there are any.
+template <class CALL> int decode(CALL call, int classes, int argc, char **argv, void (*on_cpu)(const CALL &)) {
 	call.steps = atoi(argv[3]);
 	call.windows = atoi(argv[4]);
 	call.windows_first = atoi(argv[5]);
 	call.half = atoi(argv[6]);
-	call.stays = atoi(argv[7]);
-	call.stay = strtof(argv[8], nullptr);
-	call.width = atoi(argv[9]);
-	call.cut = strtof(argv[10], nullptr);
-	if (!crf_can(call.state_length, call.width, call.stay, call.cut)) {
-		fprintf(stderr, "no kernel\n");
-		return 3;
-	}
-	const size_t frames = (size_t)call.steps * call.windows, count = frames * (call.stays ? 5 : 4) * crf_states(call.state_length);
+	const size_t frames = (size_t)call.steps * call.windows, count = frames * classes;
 	const auto of = input<int32_t>(call.windows);
 	std::vector<uint16_t> halves;
 	std::vector<float> floats;
@@ -126,33 +156,45 @@ int crf(int argc, char **argv, bool emulated) {
 	call.frames = of.data();
 	call.path = path.data();
 	call.probability = probability.data();
-	if (emulated) {
-		const CRFPlan plan = plan_crf(call, strtoull(argv[11], nullptr, 10));
-		CRFWork work{};
-		work.call = call;
-		for (; work.first < call.windows; work.first += plan.at_a_time) {
-			std::vector<char> memory(plan.at_a_time * plan.window, (char)0xFF);
-			work.memory = memory.data();
-			work.windows = min(plan.at_a_time, call.windows - work.first);
-			const bool backwards = atoi(argv[12]);
-			bool kept;
-			switch (call.state_length) {
-			case 3: kept = emulated_crf<64>(work, plan, backwards); break;
-			case 4: kept = emulated_crf<256>(work, plan, backwards); break;
-			case 5: kept = emulated_crf<1024>(work, plan, backwards); break;
-			default: kept = emulated_crf<0>(work, plan, backwards);
-			}
-			if (!kept) {
-				fprintf(stderr, "the kernel wrote behind its shared memory\n");
-				return 4;
-			}
-		}
-	} else {
-		run_crf(call);
+	if (argc == 11) {
+		on_cpu(call);
+	} else if (!emulated(call, strtoull(argv[11], nullptr, 10), atoi(argv[12]))) {
+		fprintf(stderr, "the kernel wrote behind its shared memory\n");
+		return 4;
 	}
 	output(path);
 	output(probability);
 	return 0;
+}
+
+int crf(int argc, char **argv, bool emulated) {
+	if (argc != (emulated ? 13 : 11)) return 2;
+	CRF call{};
+	call.state_length = atoi(argv[2]);
+	call.stays = atoi(argv[7]);
+	call.stay = strtof(argv[8], nullptr);
+	call.width = atoi(argv[9]);
+	call.cut = strtof(argv[10], nullptr);
+	if (!crf_can(call.state_length, call.width, call.stay, call.cut)) {
+		fprintf(stderr, "no kernel\n");
+		return 3;
+	}
+	return decode(call, (call.stays ? 5 : 4) * crf_states(call.state_length), argc, argv, run_crf);
+}
+
+int ctc(int argc, char **argv, bool emulated) {
+	if (argc != (emulated ? 13 : 11)) return 2;
+	CTC call{};
+	call.classes = atoi(argv[2]);
+	call.logits = atoi(argv[7]);
+	call.bonus = ctc_exp(strtof(argv[8], nullptr));
+	call.width = atoi(argv[9]);
+	call.cut = strtof(argv[10], nullptr);
+	if (!ctc_can(call.classes, call.width, call.cut)) {
+		fprintf(stderr, "no kernel\n");
+		return 3;
+	}
+	return decode(call, call.classes, argc, argv, run_ctc);
 }
 
 } // namespace
@@ -163,5 +205,7 @@ int main(int argc, char **argv) {
 	if (what == "lstm-cpu") return lstm(argc, argv, false);
 	if (what == "crf") return crf(argc, argv, true);
 	if (what == "crf-cpu") return crf(argc, argv, false);
+	if (what == "ctc") return ctc(argc, argv, true);
+	if (what == "ctc-cpu") return ctc(argc, argv, false);
 	return 2;
 }

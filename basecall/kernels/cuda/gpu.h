@@ -69,6 +69,7 @@ DEVICE unsigned highest_of_lanes(unsigned v) { return __reduce_max_sync(all_lane
 DEVICE unsigned lowest_of_lanes(unsigned v) { return __reduce_min_sync(all_lanes, v); }
 DEVICE int count_bits(unsigned v) { return __popc(v); }
 DEVICE int lowest_bit(unsigned v) { return __ffs((int)v) - 1; }
+DEVICE int leading_zeros(unsigned v) { return __clz((int)v); }
 
 extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
@@ -292,6 +293,7 @@ inline unsigned highest_of_lanes(unsigned v) { return exchange(v, [](const unsig
 inline unsigned lowest_of_lanes(unsigned v) { return exchange(v, [](const unsigned *in) { return *std::min_element(in, in + 32); }); }
 inline int count_bits(unsigned v) { return __builtin_popcount(v); }
 inline int lowest_bit(unsigned v) { return __builtin_ffs((int)v) - 1; }
+inline int leading_zeros(unsigned v) { return __builtin_clz(v); }
 
 inline uint4 load_once(const void *p) {
 	uint4 v;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crf_cpu.h"
+#include "ctc_cpu.h"
 #include "lstm_cpu.h"
 #include "onnxruntime_c_api.h"
 #ifdef PORESTREAM_CUDA
@@ -119,17 +120,13 @@ struct LSTMKernel {
 	}
 };
 
-// Decoding the scores of a CRF: X float or half [steps, windows, classes] or, with windows_first,
-// [windows, steps, classes], frames int32 [windows] -> path uint8 [windows, steps, 1], probability
-// float [windows, steps]; see CRF. Attributes: state_length, windows_first, stays, stay, beam_width, beam_cut.
-struct CRFKernel {
-	bool cuda;
-	CRF of{};
-
-	OrtStatus *init(const OrtKernelInfo *info) {
-		int64_t state_length, windows_first, stays, width;
+// How each kind of decoder is read of a node's attributes, called and named.
+struct DecodesCRF {
+	using Call = CRF;
+	static constexpr const char *name = "porestream.CRF";
+	static OrtStatus *read(const OrtKernelInfo *info, CRF &of) {
+		int64_t state_length, stays, width;
 		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "state_length", &state_length));
-		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "windows_first", &windows_first));
 		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "stays", &stays));
 		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "beam_width", &width));
 		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "stay", &of.stay));
@@ -137,25 +134,71 @@ struct CRFKernel {
 		if (state_length != (int)state_length || width != (int)width || !crf_can((int)state_length, (int)width, of.stay, of.cut))
 			return failed("porestream.CRF has no kernel for states of " + std::to_string(state_length) + " bases and beams of " + std::to_string(width));
 		of.state_length = (int)state_length;
-		of.windows_first = windows_first != 0;
 		of.stays = stays != 0;
 		of.width = (int)width;
 		return nullptr;
 	}
+	static int64_t classes(const CRF &of) { return (of.stays ? 5 : 4) * crf_states(of.state_length); }
+	static void run(const CRF &call) { run_crf(call); }
+#ifdef PORESTREAM_CUDA
+	static const char *launch(const CRF &call, void *stream) { return launch_crf(call, stream); }
+#endif
+};
+
+struct DecodesCTC {
+	using Call = CTC;
+	static constexpr const char *name = "porestream.CTC";
+	static OrtStatus *read(const OrtKernelInfo *info, CTC &of) {
+		int64_t classes, logits, width;
+		float bonus;
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "classes", &classes));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "logits", &logits));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "beam_width", &width));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "beam_cut", &of.cut));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "base_bonus", &bonus));
+		if (classes != (int)classes || width != (int)width || !ctc_can((int)classes, (int)width, of.cut))
+			return failed("porestream.CTC has no kernel for " + std::to_string(classes) + " classes and beams of " + std::to_string(width));
+		of.classes = (int)classes;
+		of.logits = logits != 0;
+		of.width = (int)width;
+		of.bonus = ctc_exp(bonus);
+		return nullptr;
+	}
+	static int64_t classes(const CTC &of) { return of.classes; }
+	static void run(const CTC &call) { run_ctc(call); }
+#ifdef PORESTREAM_CUDA
+	static const char *launch(const CTC &call, void *stream) { return launch_ctc(call, stream); }
+#endif
+};
+
+// Decoding scores: X float or half [steps, windows, classes] or, with windows_first, [windows, steps, classes],
+// frames int32 [windows] -> path uint8 [windows, steps, 1], probability float [windows, steps]; see CRF and CTC.
+// Attributes: windows_first, beam_width, beam_cut; state_length, stays, stay of CRF; classes, logits, base_bonus of CTC.
+template <class Decodes> struct DecoderKernel {
+	bool cuda;
+	typename Decodes::Call of{};
+
+	OrtStatus *init(const OrtKernelInfo *info) {
+		int64_t windows_first;
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "windows_first", &windows_first));
+		of.windows_first = windows_first != 0;
+		return Decodes::read(info, of);
+	}
 
 	OrtStatus *compute(OrtKernelContext *context) {
+		const std::string name = Decodes::name;
 		const OrtValue *x, *f;
 		std::vector<int64_t> dims, of_frames;
 		RETURN_IF_FAILED(input(context, 0, &x, dims));
 		RETURN_IF_FAILED(input(context, 1, &f, of_frames));
-		const int64_t classes = (of.stays ? 5 : 4) * crf_states(of.state_length);
+		const int64_t classes = Decodes::classes(of);
 		if (dims.size() != 3 || dims[2] != classes || of_frames != std::vector<int64_t>{dims[of.windows_first ? 0 : 1]})
-			return failed("porestream.CRF: inputs don't have the dimensions of scores, " + std::to_string(classes) + " in a frame");
+			return failed(name + ": inputs don't have the dimensions of scores, " + std::to_string(classes) + " in a frame");
 		ONNXTensorElementDataType type;
 		RETURN_IF_FAILED(element(x, type));
 		if (type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16)
-			return failed("porestream.CRF: scores are neither floats nor half floats");
-		CRF call = of;
+			return failed(name + ": scores are neither floats nor half floats");
+		auto call = of;
 		call.half = type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16;
 		call.windows = (int)of_frames[0];
 		call.steps = (int)dims[of.windows_first ? 1 : 0];
@@ -172,12 +215,12 @@ struct CRFKernel {
 		if (cuda) {
 			void *stream;
 			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
-			if (const char *what = check_device()) return failed(std::string("porestream.CRF: ") + what);
-			if (const char *what = launch_crf(call, stream)) return failed(std::string("porestream.CRF: ") + what);
+			if (const char *what = check_device()) return failed(name + ": " + what);
+			if (const char *what = Decodes::launch(call, stream)) return failed(name + ": " + what);
 			return nullptr;
 		}
 #endif
-		run_crf(call);
+		Decodes::run(call);
 		return nullptr;
 	}
 };
@@ -228,10 +271,12 @@ extern "C" __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(O
 	constexpr auto any = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, count = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, byte = ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
 	static Operator operators[] = {
 		make<LSTMKernel>("LSTM", false, {half, half, single}, {half}),
-		make<CRFKernel>("CRF", false, {any, count}, {byte, single}),
+		make<DecoderKernel<DecodesCRF>>("CRF", false, {any, count}, {byte, single}),
+		make<DecoderKernel<DecodesCTC>>("CTC", false, {any, count}, {byte, single}),
 #ifdef PORESTREAM_CUDA
 		make<LSTMKernel>("LSTM", true, {half, half, single}, {half}),
-		make<CRFKernel>("CRF", true, {any, count}, {byte, single}),
+		make<DecoderKernel<DecodesCRF>>("CRF", true, {any, count}, {byte, single}),
+		make<DecoderKernel<DecodesCTC>>("CTC", true, {any, count}, {byte, single}),
 #endif
 	};
 	OrtCustomOpDomain *domain;

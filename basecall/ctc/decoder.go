@@ -1,4 +1,4 @@
-package basecall
+package ctc
 
 import (
 	"fmt"
@@ -33,12 +33,31 @@ import (
 // allocated per frame. Ties go to the entry that was ahead before, then to the
 // lower class, so that the result is a function of the scores alone.
 
-// ctcDecoder searches windows one after the other. It isn't safe for concurrent use.
-type ctcDecoder struct {
+// Config describes a network's scores and how to search them.
+type Config struct {
+	// Classes is the number of scores of a frame: of the blank, which is class 0, and of each base.
+	Classes int
+	// Logits says that scores are logits and not log-probabilities.
+	Logits bool
+	// BeamWidth is the number of sequences that are followed.
+	BeamWidth int
+	// BeamCut: classes less probable than this aren't followed. Below 1/Classes, as no frame can end the search then.
+	BeamCut float32
+	// BaseBonus, in nats, is by how much the logarithm of a sequence's probability counts for more with each
+	// of its bases.
+	BaseBonus float32
+}
+
+// Decoder searches windows one after the other. It isn't safe for concurrent use.
+//
+// A base's probability is the highest that its class has in a frame from its start up to the next base's. A network
+// trained by CTC emits a base in one or two frames and blanks until the next, so that a mean over the frames would
+// measure how long the base lasted.
+type Decoder struct {
 	classes int
 	width   int
 	cut     float32
-	logits  bool // scores are logits and not log-probabilities
+	logits  bool
 	// bonus is the factor by which a sequence is the better for each of its bases.
 	bonus float32
 
@@ -49,6 +68,8 @@ type ctcDecoder struct {
 	ranks      []rank     // of those of next that stay, the better first
 	emissions  []emission // that any entry has recorded
 	path       []emission // of the best prefix, in order of time
+	bases      []scores.Base
+	scores     []float32 // of a window that lies otherwise
 }
 
 // rank is the place of an entry of next in the beam. Entries are sorted by these and
@@ -106,23 +127,52 @@ const (
 	negligible = 0x1p-50
 )
 
-// newCTCDecoder returns a decoder for the given number of classes, the blank
-// being class 0. bonus is in nats per base.
-func newCTCDecoder(classes, width int, cut, bonus float32, logits bool) *ctcDecoder {
-	return &ctcDecoder{
-		classes: classes,
-		width:   width,
-		cut:     cut,
-		logits:  logits,
-		bonus:   exp(bonus),
-		beam:    make([]prefix, 0, width),
-		next:    make([]prefix, 0, width*classes),
+// NewDecoder returns a decoder.
+func NewDecoder(cfg Config) *Decoder {
+	return &Decoder{
+		classes: cfg.Classes,
+		width:   cfg.BeamWidth,
+		cut:     cfg.BeamCut,
+		logits:  cfg.Logits,
+		bonus:   exp(cfg.BaseBonus),
+		beam:    make([]prefix, 0, cfg.BeamWidth),
+		next:    make([]prefix, 0, cfg.BeamWidth*cfg.Classes),
 	}
+}
+
+// DecodeWindow returns the bases in the scores of a window, in ascending order of frames. Their codes are their
+// classes less one. The bases are valid until the next call.
+func (d *Decoder) DecodeWindow(w scores.Window) ([]scores.Base, error) {
+	d.bases = d.bases[:0]
+	if w.Path != nil {
+		var err error
+		d.bases, err = w.AppendBases(d.bases)
+		return d.bases, err
+	}
+	if n := w.Frames * w.Classes; cap(d.scores) < n && (w.Floats == nil || w.Stride != w.Classes) {
+		d.scores = make([]float32, n)
+	}
+	path, err := d.decode(w.Contiguous(d.scores))
+	if err != nil {
+		return nil, err
+	}
+	for k, e := range path {
+		end := int32(w.Frames)
+		if k+1 < len(path) {
+			end = path[k+1].frame
+		}
+		probability := float32(0)
+		for t := e.frame; t < end; t++ {
+			probability = max(probability, d.posteriors[int(t)*d.classes+int(e.class)])
+		}
+		d.bases = append(d.bases, scores.Base{Frame: e.frame, Code: e.class - 1, Probability: probability})
+	}
+	return d.bases, nil
 }
 
 // decode searches the scores of a window, frames by classes, and returns the
 // emissions of the most probable sequence. They are valid until the next call.
-func (d *ctcDecoder) decode(scores []float32) ([]emission, error) {
+func (d *Decoder) decode(scores []float32) ([]emission, error) {
 	if err := d.setPosteriors(scores); err != nil {
 		return nil, err
 	}
@@ -143,7 +193,7 @@ func (d *ctcDecoder) decode(scores []float32) ([]emission, error) {
 }
 
 // setPosteriors turns scores into probabilities.
-func (d *ctcDecoder) setPosteriors(scores []float32) error {
+func (d *Decoder) setPosteriors(scores []float32) error {
 	if cap(d.posteriors) < len(scores) {
 		d.posteriors = make([]float32, len(scores))
 	}
@@ -178,7 +228,7 @@ func (d *ctcDecoder) setPosteriors(scores []float32) error {
 	return nil
 }
 
-func (d *ctcDecoder) scoreKind() string {
+func (d *Decoder) scoreKind() string {
 	if d.logits {
 		return "finite logits"
 	}
@@ -189,10 +239,16 @@ func (d *ctcDecoder) scoreKind() string {
 // about half the time that math.Exp takes: x = n ln 2 + r with |r| <= ln(2)/2, and
 // e^r by its Taylor polynomial (ln 2 in two parts as in Cody and Waite, Software Manual
 // for the Elementary Functions, 1980). Conversions keep compilers from fusing products
-// and sums, so that it gives the same everywhere.
+// and sums, so that it gives the same everywhere, as on a GPU. Beyond 80 either way it is 0 or infinite: no
+// sequence with a class of 10^-35 is ever of the best.
 func exp(x float32) float32 {
-	if !(x > -80 && x < 80) {
-		return float32(math.Exp(float64(x)))
+	switch {
+	case x <= -80:
+		return 0
+	case x >= 80:
+		return float32(math.Inf(1))
+	case x != x:
+		return x
 	}
 	const (
 		log2e    = 1.44269504
@@ -214,7 +270,7 @@ func exp(x float32) float32 {
 }
 
 // setLikely notes the bases that are at least as probable as the cut.
-func (d *ctcDecoder) setLikely(p []float32) {
+func (d *Decoder) setLikely(p []float32) {
 	d.likely = d.likely[:0]
 	for class := 1; class < len(p); class++ {
 		if p[class] >= d.cut {
@@ -225,7 +281,7 @@ func (d *ctcDecoder) setLikely(p []float32) {
 
 // appendBlank extends all entries by a blank. Their common factor is left out,
 // as only ratios count, and their order stays.
-func (d *ctcDecoder) appendBlank() {
+func (d *Decoder) appendBlank() {
 	for i := range d.beam {
 		e := &d.beam[i]
 		e.bestBlank, e.blankOrigin = e.best()
@@ -236,7 +292,7 @@ func (d *ctcDecoder) appendBlank() {
 
 // extend fills next with all prefixes that the classes above the cut lead to:
 // first the entries of the beam themselves, in order, then the new ones.
-func (d *ctcDecoder) extend(p []float32) {
+func (d *Decoder) extend(p []float32) {
 	next := d.next[:len(d.beam)]
 	for i := range d.beam {
 		from, to := &d.beam[i], &next[i]
@@ -290,7 +346,7 @@ func extendHash(hash uint64, class uint8) uint64 {
 }
 
 // find returns the entry of the beam with a sequence; -1 if there is none.
-func (d *ctcDecoder) find(hash uint64, length int32) int {
+func (d *Decoder) find(hash uint64, length int32) int {
 	for i := range d.beam {
 		if d.beam[i].hash == hash && d.beam[i].length == length {
 			return i
@@ -300,7 +356,7 @@ func (d *ctcDecoder) find(hash uint64, length int32) int {
 }
 
 // prune moves the best entries of next to the beam, in descending order.
-func (d *ctcDecoder) prune() {
+func (d *Decoder) prune() {
 	ranks := d.ranks[:0]
 	for i := range d.next {
 		total := d.next[i].total()
@@ -358,7 +414,7 @@ func scale(best float32) float32 {
 }
 
 // record writes down the bases that the best paths of the beam emit at a frame.
-func (d *ctcDecoder) record(frame int32) {
+func (d *Decoder) record(frame int32) {
 	for i := range d.beam {
 		e := &d.beam[i]
 		if e.fresh {
@@ -369,7 +425,7 @@ func (d *ctcDecoder) record(frame int32) {
 }
 
 // trace returns the emissions on the best path of the best entry.
-func (d *ctcDecoder) trace() []emission {
+func (d *Decoder) trace() []emission {
 	_, at := d.beam[0].best()
 	n := int(d.beam[0].length)
 	if cap(d.path) < n {
@@ -381,50 +437,4 @@ func (d *ctcDecoder) trace() []emission {
 		d.path[n] = d.emissions[at]
 	}
 	return d.path
-}
-
-// ctcCaller is the decoder of a model with a CTC network: the search with labels
-// and calibrated qualities.
-type ctcCaller struct {
-	search    *ctcDecoder
-	labels    []string
-	qualities QualityManifest
-	bases     []base
-	raw       []float64 // qualities of the bases
-	scores    []float32 // of a window that lies otherwise
-}
-
-var _ decoder = (*ctcCaller)(nil)
-
-func newCTCCaller(m *Manifest) *ctcCaller {
-	d := m.Decoder
-	return &ctcCaller{
-		search:    newCTCDecoder(len(d.Labels), d.BeamWidth, d.BeamCut, d.BaseBonus, m.Network.Scores == "logits"),
-		labels:    d.Labels,
-		qualities: m.Qualities,
-	}
-}
-
-// decode implements decoder.
-func (c *ctcCaller) decode(w scores.Window) ([]base, error) {
-	if n := w.Frames * w.Classes; cap(c.scores) < n && (w.Floats == nil || w.Stride != w.Classes) {
-		c.scores = make([]float32, n)
-	}
-	path, err := c.search.decode(w.Contiguous(c.scores))
-	if err != nil {
-		return nil, err
-	}
-	c.bases, c.raw = c.bases[:0], c.raw[:0]
-	classes := c.search.classes
-	for k, e := range path {
-		end := int32(w.Frames)
-		if k+1 < len(path) {
-			end = path[k+1].frame
-		}
-		c.bases = append(c.bases, base{frame: e.frame, label: c.labels[e.class][0]})
-		p := baseProbability(c.search.posteriors[int(e.frame)*classes:int(end)*classes], classes, e.class)
-		c.raw = append(c.raw, rawQuality(p))
-	}
-	c.qualities.rate(c.bases, c.raw)
-	return c.bases, nil
 }
