@@ -28,8 +28,9 @@ type Manifest struct {
 	Name          string                `toml:"name"`
 	Version       string                `toml:"version"`
 	Description   string                `toml:"description"`
-	Chemistry     string                `toml:"chemistry"`    // for example "r9.4"; see [Manifest.RNA]
-	SampleRates   []int                 `toml:"sample_rates"` // Hz, those the network was trained for
+	ConvertedFrom string                `toml:"converted_from,omitempty"` // name of the model of Dorado or Bonito that it was
+	Chemistry     string                `toml:"chemistry"`                // for example "r9.4"; see [Manifest.RNA]
+	SampleRates   []int                 `toml:"sample_rates"`             // Hz, those the network was trained for
 	Network       NetworkManifest       `toml:"network"`
 	Normalisation NormalisationManifest `toml:"normalisation"`
 	Window        WindowManifest        `toml:"window"`

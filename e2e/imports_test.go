@@ -72,6 +72,7 @@ func TestImports(t *testing.T) {
 		{"annotate/score", "scores are made of windows and outputs, whoever computes them", []string{kafkaGo, kfake, ort, services, cobra, "runtime/cgo", "net/http", module + "basecall", module + "stream"}},
 		{"annotate/network", "networks are computed without transport", []string{kafkaGo, kfake, services, cobra, module + "stream"}},
 		{"modbase/network", "modified bases are called without transport", []string{kafkaGo, kfake, services, cobra, module + "stream"}},
+		{"modbase/network/convert", "models are converted without transport", []string{kafkaGo, kfake, services, cobra, module + "stream"}},
 		{"annotate/function", "terms know nothing of transport", []string{kafkaGo, ort, services, "runtime/cgo"}},
 		{"genes", "genes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", module + "stream", module + "variant"}},
 		{"genes/genbank", "files are read without anything of ours", []string{services, module + "genome", module + "annotate", module + "textfile", kafkaGo, kfake, ort, cobra, "net/http"}},

@@ -22,7 +22,7 @@ import (
 
 // conversion counts what convert has made of the same model. It is part of the cache's
 // keys: raise it with every change of what convert writes.
-const conversion = 1
+const conversion = 2
 
 // isOriginal reports whether a folder holds a model as Dorado or Bonito have it.
 func isOriginal(dir string) bool {

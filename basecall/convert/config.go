@@ -261,7 +261,7 @@ func parseConfig(text []byte) (*config, error) {
 func (c *config) parse(top settings) {
 	switch {
 	case top.has("modbases"):
-		top.fail("it is a model of modified bases, which aren't called")
+		top.fail("it is a model of modified bases, for --modified-bases, not one that basecalls")
 		return
 	case top.has("block"): // QuartzNet's, of which the table model may be a name
 	case !top.has("encoder") && !top.sub("model").has("encoder"):

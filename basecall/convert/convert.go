@@ -212,7 +212,7 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 	}
 	m := basecall.Manifest{
 		Format: 1, Name: name, Version: versionOf(folder),
-		Description: "Converted from " + folder,
+		Description: "Converted from " + folder, ConvertedFrom: folder,
 		Network: basecall.NetworkManifest{
 			File: networkFile, Input: inputName, Output: outputName, Scores: c.encoder.scores(), Stride: stride,
 		},
@@ -287,6 +287,13 @@ func versionOf(folder string) string {
 		return m[1]
 	}
 	return ""
+}
+
+// Named returns what the name of a model's folder says: the chemistry, as package signal names it, and the sample rate in Hz.
+// Both are empty where it doesn't say.
+func Named(folder string) (pore string, sampleRate int) {
+	pore, _ = chemistry(folder, "", "") // the error says that it isn't there
+	return pore, sampleRateOf(folder)
 }
 
 // chemistry returns the pore or the kind of RNA that a model is for, as package signal

@@ -20,6 +20,7 @@
 // # What is refused
 //
 // A layer, a key of a layer or an activation that isn't known: a network that is
-// nearly right calls bases that are nearly right, and nobody notices. Duplex and
-// modified-base models, which the pipeline has no use for yet.
+// nearly right calls bases that are nearly right, and nobody notices. Duplex models, which
+// the pipeline has no use for yet, and those of modified bases, which are in
+// modbase/network/convert.
 package convert

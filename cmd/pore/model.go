@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -27,12 +28,14 @@ import (
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/internal/cli"
 	modnetwork "github.com/porestream/porestream/modbase/network"
+	modconvert "github.com/porestream/porestream/modbase/network/convert"
 	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/watchlist/biomarker"
+	"github.com/porestream/porestream/wholefile"
 )
 
 func modelCommand() *cobra.Command {
@@ -70,13 +73,13 @@ type modelRow struct {
 	listed models.Listed // of a basecalling model
 }
 
-// modifiedKind is the kind of models that call modified bases: files of Remora, not folders.
+// modifiedKind is the kind of models that call modified bases: files of Remora or converted ones, and folders of Dorado's.
 const modifiedKind = "modified-base"
 
 // isModified reports whether a name is that of a modified-base model.
 func isModified(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular() && filepath.Ext(name) == ".onnx"
+	return err == nil && (info.Mode().IsRegular() && filepath.Ext(name) == ".onnx" || info.IsDir() && modconvert.Is(name))
 }
 
 func newModifiedRow(m *modnetwork.Model, place string) modelRow {
@@ -94,17 +97,18 @@ func newModifiedRow(m *modnetwork.Model, place string) modelRow {
 }
 
 // listModified lists the modified-base models in a folder and those below, as Remora's package has them, and with the
-// reason those of Remora's networks that can't be used.
+// reason those of Remora's and Dorado's that can't be used.
 func listModified(dir string) ([]modelRow, error) {
 	var rows []modelRow
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return fmt.Errorf("listing models: %w", err)
 		}
-		if entry.IsDir() || filepath.Ext(path) != ".onnx" {
+		original := entry.IsDir() && modconvert.Is(path)
+		if !original && (entry.IsDir() || filepath.Ext(path) != ".onnx") {
 			return nil
 		}
-		model, err := modnetwork.OpenModel(path)
+		model, err := modconvert.Open(path)
 		if errors.Is(err, modnetwork.ErrNotRemora) {
 			return nil // a network of a model's folder
 		}
@@ -159,7 +163,7 @@ func megabytes(b []byte) float64 { return math.Round(float64(len(b))/1e4) / 100 
 // openRow opens a model of any kind, by name or folder.
 func openRow(name, place string) (modelRow, error) {
 	if isModified(name) {
-		model, err := modnetwork.OpenModel(name)
+		model, err := modconvert.Open(name)
 		if err != nil {
 			return modelRow{}, err
 		}
@@ -209,7 +213,7 @@ func modelListCommand() *cobra.Command {
 		Short: "List the shipped models, and those in folders",
 		Long: `Lists the models that come with pore, and each model of any kind in the given
 folders, which are models themselves or hold some. Folders may be of Dorado or Bonito, or hold
-networks of Remora for modified bases, however deep. With --for the
+models of Dorado and Remora for modified bases, however deep. With --for the
 basecalling models that fit a recording's flow cell, kit and sample rate are left.`,
 		Example: `  pore model ls
   pore model ls models/mine
@@ -284,7 +288,7 @@ func listModels(folders []string) ([]modelRow, error) {
 func listFolder(dir string) ([]modelRow, error) {
 	var originals []models.Listed
 	if all, err := models.List(dir); err == nil {
-		originals = slices.DeleteFunc(all, func(l models.Listed) bool { return !l.Original })
+		originals = slices.DeleteFunc(all, func(l models.Listed) bool { return !l.Original || modconvert.Is(l.Path) })
 	}
 	var rows []modelRow
 	for _, l := range originals {
@@ -356,7 +360,8 @@ func modelCheckCommand() *cobra.Command {
 		Short: "Check manifests and checksums",
 		Long: `Reads the manifest of each model, a shipped one by its name or any by its folder,
 and compares the networks with their checksums; of a modified-base model, a file of
-Remora, the metadata are read. Nothing is run: see verify.`,
+Remora or a converted one, the metadata are read, and a folder of Dorado's is converted. Nothing is run:
+see verify.`,
 		Example: `  pore model check models/mine`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -540,9 +545,9 @@ type verifiedModified struct {
 
 func verifyModifiedModel(ctx context.Context, cfg verifyConfig, path string, stdout io.Writer) (err error) {
 	if cfg.source != "" {
-		return cli.Usagef("--from %s: %s is a modified-base model, which is used as it is", cfg.source, path)
+		return cli.Usagef("--from %s: %s is a modified-base model; pore model convert gives the same bytes each time", cfg.source, path)
 	}
-	model, err := modnetwork.OpenModel(path)
+	model, err := modconvert.Open(path)
 	if err != nil {
 		return err
 	}
@@ -557,6 +562,7 @@ func verifyModifiedModel(ctx context.Context, cfg verifyConfig, path string, std
 	rng := rand.New(rand.NewPCG(1, 3)) // the same for everybody
 	for range bases {
 		called.Sequence = append(called.Sequence, "ACGT"[rng.IntN(4)])
+		called.Qualities = append(called.Qualities, 20)
 		called.Moves = append(called.Moves, 1, 0)
 	}
 	first, err := caller.Call(ctx, read.Samples, &called)
@@ -710,18 +716,23 @@ func madeUpRead(n, rate int) basecall.Read {
 func modelConvertCommand() *cobra.Command {
 	var opts convert.Options
 	var splicing splice.Options
-	out := ""
+	out, basecaller := "", ""
 	cmd := &cobra.Command{
 		Use:   "convert --out FOLDER DIR|FILE...",
-		Short: "Convert a model of Dorado or Bonito, or a splicing network of OpenSpliceAI or SpliceAI",
+		Short: "Convert a model of Dorado or Bonito, for modified bases too, or a splicing network",
 		Long: `Reads the folder of a model as Dorado downloads it or Bonito trains it, and writes
 a folder with the network as ONNX, in single and in half precision, and a
 manifest. Layers that are not known are refused by name. The model is used by
 --model FOLDER.
 
+A folder of Dorado's for modified bases becomes one file, NAME.onnx, for --modified-bases, which
+takes such a folder as it is, too. It follows the basecalling model that its name begins with,
+unless --basecaller names another, or any.
+
 Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras. Several are
 averaged. It writes a folder for --network FOLDER. What its licence is has to be told.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
+  pore model convert --out 5mCG_5hmCG.onnx --basecaller any dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3
   pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt
   pore model convert --out spliceai --licence CC-BY-NC-4.0 spliceai[1-5].h5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
@@ -731,6 +742,12 @@ averaged. It writes a folder for --network FOLDER. What its licence is has to be
 			}
 			if opts.SampleRate < 0 {
 				return cli.Usagef("--sample-rate %d is negative", opts.SampleRate)
+			}
+			if len(args) == 1 && modconvert.Is(args[0]) {
+				return convertModified(cmd, args[0], out, modconvert.Options{Name: opts.Name, Chemistry: opts.Chemistry, SampleRate: opts.SampleRate, Basecaller: basecaller})
+			}
+			if basecaller != "" {
+				return cli.Usagef("--basecaller is for models for modified bases, and %s is none", args[0])
 			}
 			if opts.Name == "" {
 				opts.Name = filepath.Base(filepath.Clean(out))
@@ -760,8 +777,9 @@ averaged. It writes a folder for --network FOLDER. What its licence is has to be
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&out, "out", "", "folder to write; it must not be there yet")
+	flags.StringVar(&out, "out", "", "folder to write, or of a model for modified bases the file; it must not be there yet")
 	flags.StringVar(&opts.Name, "name", "", "name of the model; that of the folder if empty")
+	flags.StringVar(&basecaller, "basecaller", "", "basecalling model that a model for modified bases follows, by Dorado's name, or any")
 	flags.StringVar(&opts.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
 	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
 	flags.StringVar(&splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
@@ -769,6 +787,31 @@ averaged. It writes a folder for --network FOLDER. What its licence is has to be
 	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network looks at, up to 4999")
 	flags.BoolVar(&splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
 	return cmd
+}
+
+// convertModified converts a model for modified bases.
+func convertModified(cmd *cobra.Command, from, out string, opts modconvert.Options) error {
+	if filepath.Ext(out) != ".onnx" {
+		return cli.Usagef("--out %s: a model for modified bases becomes a file NAME.onnx", out)
+	}
+	data, err := modconvert.Convert(from, opts)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(out); err == nil {
+		return fmt.Errorf("writing model %s: it is there already: remove it, or name another file", out)
+	}
+	if err := wholefile.Write(out, func(w *bufio.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}); err != nil {
+		return err
+	}
+	model, err := modnetwork.OpenModel(out)
+	if err != nil {
+		return err
+	}
+	return writeModels(cmd.OutOrStdout(), []modelRow{newModifiedRow(model, out)}, false)
 }
 
 // convertSplicing converts the files of a splicing network, or of several that are averaged.

@@ -112,6 +112,49 @@ func TestModelKnowsModifiedBases(t *testing.T) {
 	assert.Contains(t, out, "bases twice, alike; it calls m at CG,0")
 }
 
+// doradoFolder is a folder for modified bases as Dorado has it, with random weights: testdata/modified.py made it.
+const doradoFolder = "testdata/dna_r9.4.1_e8_fast@v3.4_5mCG@v0"
+
+// TestModelOfDoradoForModifiedBases: a folder of Dorado's is listed, checked, tried, converted and used, as it is and converted, alike.
+func TestModelOfDoradoForModifiedBases(t *testing.T) {
+	out, err := poreModel(t, "model", "ls", "testdata")
+	require.NoError(t, err)
+	assert.Contains(t, out, "modified-base m at CG,0")
+	assert.NotContains(t, out, "can't be used")
+	out, err = poreModel(t, "model", "check", doradoFolder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "is whole")
+	out, err = poreModel(t, "model", "verify", "--device", "cpu", doradoFolder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "bases twice, alike; it calls m at CG,0")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.onnx")
+	_, err = poreModel(t, "model", "convert", "--out", filepath.Join(dir, "x"), doradoFolder)
+	require.ErrorContains(t, err, "becomes a file NAME.onnx")
+	out, err = poreModel(t, "model", "convert", "--out", file, "--basecaller", "any", doradoFolder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "modified-base m at CG,0")
+	_, err = poreModel(t, "model", "convert", "--out", file, doradoFolder)
+	require.ErrorContains(t, err, "it is there already")
+	follows := filepath.Join(dir, "follows.onnx")
+	_, err = poreModel(t, "model", "convert", "--out", follows, "--basecaller", "r9.4-fast", "--name", "mine", doradoFolder)
+	require.NoError(t, err)
+
+	call := func(model string) (string, error) {
+		return poreModel(t, "basecall", "--device", "cpu", "--model", "r9.4-fast", "--to", "12s", "--modified-bases", model, "../../testdata/lambda/reads.pod5")
+	}
+	want, err := call(file)
+	require.NoError(t, err)
+	assert.Contains(t, want, "\tMM:Z:C+m?,")
+	have, err := call(follows)
+	require.NoError(t, err)
+	assert.Equal(t, want, have)
+	_, err = call(doradoFolder)
+	require.ErrorContains(t, err, "is for reads that dna_r9.4.1_e8_fast@v3.4 calls, and basecalling model r9.4-fast is another")
+	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", doradoFolder, "../../testdata/lambda/reads.pod5")
+	require.ErrorContains(t, err, "for --modified-bases, not one that basecalls")
+}
+
 // TestModifiedBasesWithoutNumbers: a network whose scores are no numbers keeps no read from being written; its tags name no base.
 func TestModifiedBasesWithoutNumbers(t *testing.T) {
 	data, err := os.ReadFile("../../modbase/network/testdata/dna_r9.4.1_made.onnx")

@@ -15,19 +15,20 @@ import (
 	"github.com/porestream/porestream/basecall"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	modnetwork "github.com/porestream/porestream/modbase/network"
+	modconvert "github.com/porestream/porestream/modbase/network/convert"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
 // ModifiedBasesHelp is the help of --modified-bases.
-const ModifiedBasesHelp = "models that say which bases are modified, ONNX files of Remora, comma-separated; they must be for the basecalling model's pore (docs/files/modified-bases.md)"
+const ModifiedBasesHelp = "models that say which bases are modified, comma-separated: ONNX files of Remora, folders of Dorado, and what pore model convert makes of models; they must be for the basecalling model (docs/files/modified-bases.md)"
 
 // OpenModified opens the models of --modified-bases.
 func OpenModified(paths []string) ([]*modnetwork.Model, error) {
 	var all []*modnetwork.Model
 	for _, path := range paths {
-		model, err := modnetwork.OpenModel(path)
+		model, err := modconvert.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("--modified-bases: %w", err)
 		}

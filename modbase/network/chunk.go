@@ -8,6 +8,75 @@ import (
 	"github.com/porestream/porestream/stat"
 )
 
+// form is what a network is shown of a read, row by row, and where in what it makes of a row the scores of a base are.
+type form interface {
+	// ends are a network's inputs as its file has them, of which a row is made one behind the other.
+	ends() []end
+	// frames is how many times the network gives scores for a row.
+	frames() int
+	// prepare makes of a read what fill needs. It returns false if nothing of the read can be scored.
+	prepare(r *read, called *basecall.Called) bool
+	// plan returns which of the bases at places, which ascend, are scored, and appends the rows for that.
+	plan(rows []row, r *read, places []int32) (scored []int32, planned []row)
+	// fill makes a row.
+	fill(into []float32, r *read, w *row)
+	// frame is which of a row's scores are those of a base.
+	frame(r *read, w *row, place int32) int
+	// fits refuses basecalling models whose frames have so many samples, with the reason.
+	fits(stride int) error
+	// scaling says how the current is scaled, for people.
+	scaling() string
+}
+
+// end is an input of a network without the axis of rows.
+type end struct {
+	name  string
+	shape []int
+}
+
+func (e *end) size() int {
+	n := 1
+	for _, length := range e.shape {
+		n *= length
+	}
+	return n
+}
+
+// row is what a network is asked at a time: some bases, and where that begins which it is shown.
+type row struct {
+	places []int32
+	first  int // of them, among all that are scored
+	from   int
+}
+
+// contexts are networks that see what is around one base.
+type contexts struct {
+	chunking
+
+	levels *levels // nil: the current is scaled as the basecaller had it
+}
+
+func (c *contexts) ends() []end {
+	return []end{{signalInput, []int{1, c.samples()}}, {sequenceInput, []int{c.channels(), c.samples()}}}
+}
+
+func (c *contexts) frames() int { return 1 }
+
+func (c *contexts) prepare(r *read, called *basecall.Called) bool {
+	return r.normalise(c.levels, called)
+}
+
+func (c *contexts) plan(rows []row, _ *read, places []int32) ([]int32, []row) {
+	for i := range places {
+		rows = append(rows, row{places: places[i : i+1], first: i})
+	}
+	return places, rows
+}
+
+func (c *contexts) fill(into []float32, r *read, w *row) { r.fill(into, int(w.places[0]), &c.chunking) }
+
+func (c *contexts) frame(*read, *row, int32) int { return 0 }
+
 // chunking says what a network sees of a read around a base.
 type chunking struct {
 	before, after           int  // samples around the base's middle
@@ -19,8 +88,8 @@ type chunking struct {
 // samples is how many samples a network sees.
 func (c *chunking) samples() int { return c.before + c.after }
 
-// channels is how many numbers it sees of each: the current, and of each base around it which of four it is.
-func (c *chunking) channels() int { return 1 + 4*(c.basesBefore+1+c.basesAfter) }
+// channels is how many numbers it sees of each beside the current: of each base around it which of four it is.
+func (c *chunking) channels() int { return 4 * (c.basesBefore + 1 + c.basesAfter) }
 
 // read is a called read as networks see it. Its memory is used for many reads.
 type read struct {
@@ -32,6 +101,12 @@ type read struct {
 
 	centres []int16
 	levels  []float32
+
+	all    []int16   // samples of the read, with those that are of no base
+	events []float32 // what networks of events are shown of each base
+	rows   []row
+	floats []float64
+	sorted []int32
 }
 
 var baseNumber = func() (t [256]byte) {
@@ -60,7 +135,7 @@ func (r *read) set(samples []int16, called *basecall.Called) bool {
 		r.starts[i] -= first
 	}
 	r.starts = append(r.starts, int32(end)-first)
-	r.samples = samples[first:end]
+	r.samples, r.all = samples[first:end], samples
 	for _, b := range called.Sequence {
 		r.bases = append(r.bases, baseNumber[b])
 	}
@@ -110,22 +185,28 @@ func (r *read) fill(row []float32, place int, c *chunking) {
 	for i, level := range r.samples[from+lo : from+hi] {
 		row[lo+i] = float32((float64(level) - r.shift) / r.scale)
 	}
-	// The base that the first sample is of, and those that follow.
-	at, exact := slices.BinarySearch(r.starts, int32(from+lo))
+	r.kmers(row[n:], n, n, from, 1, c)
+}
+
+// kmers writes of n samples, or of n times as many as ratio says, the bases around the one that each is of: to channels of
+// a length, for each base around and each of ACGT one. from is the first of them, in these units.
+func (r *read) kmers(channels []float32, length, n, from, ratio int, c *chunking) {
+	// The base that the first sample is of, if there is one, and those that follow.
+	at, exact := slices.BinarySearchFunc(r.starts, max(0, from), func(start int32, from int) int { return int(start)/ratio - from })
 	if !exact {
 		at--
 	}
 	for begin := 0; begin < n; at++ {
 		end := n
 		if at+1 < len(r.bases) {
-			end = min(int(r.starts[at+1])-from, n)
+			end = min(int(r.starts[at+1])/ratio-from, n)
 		}
 		for k := range c.basesBefore + 1 + c.basesAfter {
 			of := at + k - c.basesBefore
 			if of < 0 || of >= len(r.bases) {
 				continue
 			}
-			channel := row[(1+4*k+int(r.bases[of]))*n:][:n]
+			channel := channels[(4*k+int(r.bases[of]))*length:][:length]
 			for i := begin; i < end; i++ {
 				channel[i] = 1
 			}
@@ -149,6 +230,7 @@ type levels struct {
 	table  []float32
 	k      int
 	centre int
+	most   int // of a read, the first so many bases count; 0: all
 }
 
 // The quantiles that are fitted to each other, and the bases at either end that don't count.
@@ -173,6 +255,9 @@ func (r *read) fit(l *levels) bool {
 		}
 	}
 	centres, expected := r.centres, r.levels
+	if l.most > 0 && len(expected) > l.most {
+		centres, expected = centres[:l.most], expected[:l.most]
+	}
 	if len(expected) > 2*clippedBases {
 		centres, expected = centres[clippedBases:len(centres)-clippedBases], expected[clippedBases:len(expected)-clippedBases]
 	}

@@ -25,13 +25,16 @@ import (
 	"github.com/porestream/porestream/textfile"
 )
 
-// Model is a network of Remora and what its metadata say of its use.
+// Model is a network that calls modified bases, and what its metadata say of its use.
 type Model struct {
 	// Name is what the model is called in outputs.
 	Name string
 	// Chemistry is the pore that it is for, as [signal.Run.Chemistry] has it, and SampleRate in Hz.
 	Chemistry  string
 	SampleRate int
+	// Basecaller is the basecalling model whose moves it was trained on, by the name that Dorado has for it; empty for any
+	// of the pore.
+	Basecaller string
 	// Base is the base that it scores, and Codes the modifications that it distinguishes, in the order of its
 	// scores behind that of the plain base. Names are Codes in words.
 	Base  byte
@@ -43,10 +46,26 @@ type Model struct {
 	Size   int
 	SHA256 string
 
-	chunking
-	levels *levels // nil: the current is scaled as the basecaller had it
-	onnx   []byte  // with one input
-	output string  // of the network, its scores
+	form   form
+	onnx   []byte // with one input
+	output string // of the network, its scores
+}
+
+// row is how many numbers the network is asked with at a time.
+func (m *Model) row() int {
+	n := 0
+	for _, e := range m.form.ends() {
+		n += e.size()
+	}
+	return n
+}
+
+// outputShape is what the network makes of a row.
+func (m *Model) outputShape() []int {
+	if n := m.form.frames(); n > 1 {
+		return []int{n, 1 + len(m.Codes)}
+	}
+	return []int{1 + len(m.Codes)}
 }
 
 // Motif is a sequence of IUPAC letters and the place in it of the base that is scored.
@@ -78,6 +97,7 @@ const (
 	maxBases   = 32     // on either side of a base
 	maxKmer    = 10
 	maxOffset  = 1000
+	maxCodes   = 16
 )
 
 // remoraRate is the sample rate that a network was trained with whose name has none: that of all ONNX networks in
@@ -123,13 +143,18 @@ func ParseModel(data []byte, path string) (*Model, error) {
 	sum := sha256.Sum256(data)
 	m := &Model{Size: len(data), SHA256: hex.EncodeToString(sum[:])}
 	var err error
-	if m.Name, m.Chemistry, m.SampleRate, err = named(path); err != nil {
+	if _, converted := meta[chemistryKey]; converted {
+		err = m.readConverted(meta)
+	} else {
+		m.Name, m.Chemistry, m.SampleRate, err = named(path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := m.read(meta); err != nil {
 		return nil, err
 	}
-	if m.onnx, err = oneInput(&file, m.chunking); err != nil {
+	if m.onnx, err = oneInput(&file, m.form.ends()); err != nil {
 		return nil, err
 	}
 	m.output = file.GetGraph().GetOutput()[0].GetName()
@@ -210,8 +235,8 @@ func (m *Model) read(meta metadata) error {
 	if of, err := meta.flag("base_pred"); err != nil || of {
 		return orElse(err, "it was trained to call bases, not modifications (base_pred)")
 	}
-	for i, c := range []byte(meta["mod_bases"]) {
-		code, err := modbase.ParseCode(string(c))
+	for i, text := range splitCodes(meta["mod_bases"]) {
+		code, err := modbase.ParseCode(text)
 		if err != nil {
 			return fmt.Errorf("mod_bases = %q in its metadata: %w", clip(meta["mod_bases"]), err)
 		}
@@ -221,41 +246,74 @@ func (m *Model) read(meta metadata) error {
 		m.Codes = append(m.Codes, code)
 		m.Names = append(m.Names, meta["mod_long_names_"+strconv.Itoa(i)])
 	}
+	if len(m.Codes) > maxCodes {
+		return fmt.Errorf("mod_bases = %q in its metadata has more than %d codes", clip(meta["mod_bases"]), maxCodes)
+	}
 	if len(m.Codes) == 0 {
 		return errors.New("its metadata name no modification (mod_bases)")
 	}
 	if err := m.readMotifs(meta); err != nil {
 		return err
 	}
+	if meta[formKey] == formEvents {
+		e := &events{}
+		m.form = e
+		var err error
+		e.around, err = meta.number(aroundKey, 1, maxBases)
+		return err
+	}
+	c := &contexts{}
+	m.form = c
+	if err := c.read(meta); err != nil {
+		return err
+	}
+	if _, refined := meta["refine_kmer_levels"]; refined { // the first models had neither these settings nor what follows
+		var err error
+		if c.fromStart, err = meta.flag("base_start_justify"); err != nil {
+			return err
+		}
+		if c.offset, err = meta.number("offset", -maxOffset, maxOffset); err != nil {
+			return err
+		}
+		if c.levels, err = readLevels(meta); err != nil {
+			return err
+		}
+	}
+	if meta[formKey] == formChunks {
+		return m.readChunks(meta, c)
+	}
+	return nil
+}
+
+// splitCodes takes codes apart: letters one behind the other, or with commas between them, as numbers need.
+func splitCodes(text string) []string {
+	if strings.Contains(text, ",") || text != "" && text[0] >= '0' && text[0] <= '9' {
+		return strings.Split(text, ",")
+	}
+	return strings.Split(text, "")
+}
+
+// read takes over what a network sees of a read around a base.
+func (c *chunking) read(meta metadata) error {
 	for _, field := range []struct {
 		key  string
 		into *int
 		most int
 	}{
-		{"chunk_context_0", &m.before, maxContext},
-		{"chunk_context_1", &m.after, maxContext},
-		{"kmer_context_bases_0", &m.basesBefore, maxBases},
-		{"kmer_context_bases_1", &m.basesAfter, maxBases},
+		{"chunk_context_0", &c.before, maxContext},
+		{"chunk_context_1", &c.after, maxContext},
+		{"kmer_context_bases_0", &c.basesBefore, maxBases},
+		{"kmer_context_bases_1", &c.basesAfter, maxBases},
 	} {
 		var err error
 		if *field.into, err = meta.number(field.key, 0, field.most); err != nil {
 			return err
 		}
 	}
-	if m.before+m.after == 0 {
+	if c.before+c.after == 0 {
 		return errors.New("its metadata give it no samples (chunk_context_0, chunk_context_1)")
 	}
-	if _, refined := meta["refine_kmer_levels"]; !refined {
-		return nil // the first models had neither these settings nor what follows
-	}
-	var err error
-	if m.fromStart, err = meta.flag("base_start_justify"); err != nil {
-		return err
-	}
-	if m.offset, err = meta.number("offset", -maxOffset, maxOffset); err != nil {
-		return err
-	}
-	return m.readLevels(meta)
+	return nil
 }
 
 // orElse is an error, or if there is none another one.
@@ -300,41 +358,45 @@ func (m *Model) readMotifs(meta metadata) error {
 	return nil
 }
 
-// readLevels takes over the levels by which the current is scaled.
-func (m *Model) readLevels(meta metadata) error {
+// readLevels takes over the levels by which the current is scaled, if it is.
+func readLevels(meta metadata) (*levels, error) {
 	iterations, err := meta.number("refine_scale_iters", -1, math.MaxInt32)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if iterations >= 0 {
-		return fmt.Errorf("its metadata ask for the moves to be refined (refine_scale_iters = %d), which isn't done here", iterations)
+		return nil, fmt.Errorf("its metadata ask for the moves to be refined (refine_scale_iters = %d), which isn't done here", iterations)
 	}
 	rescale, err := meta.flag("refine_do_rough_rescale")
 	if err != nil || !rescale {
-		return err
+		return nil, err
 	}
 	// Python keeps the table's bytes as letters of an old code page.
 	raw, err := charmap.CodePage437.NewEncoder().String(meta["refine_kmer_levels"])
 	if err != nil {
-		return fmt.Errorf("refine_kmer_levels in its metadata: %w", err)
+		return nil, fmt.Errorf("refine_kmer_levels in its metadata: %w", err)
 	}
 	l := &levels{}
 	for l.k = 1; l.k <= maxKmer && 4<<(2*l.k) != len(raw); l.k++ {
 	}
 	if l.k > maxKmer {
-		return fmt.Errorf("refine_kmer_levels in its metadata has %d bytes, which is no table of levels", len(raw))
+		return nil, fmt.Errorf("refine_kmer_levels in its metadata has %d bytes, which is no table of levels", len(raw))
 	}
 	if l.centre, err = meta.number("refine_kmer_center_idx", 0, l.k-1); err != nil {
-		return err
+		return nil, err
 	}
 	l.table = make([]float32, len(raw)/4)
 	for i := range l.table {
 		if l.table[i] = math.Float32frombits(binary.LittleEndian.Uint32([]byte(raw[4*i:]))); l.table[i] != l.table[i] || math.IsInf(float64(l.table[i]), 0) {
-			return fmt.Errorf("refine_kmer_levels in its metadata: level %d is no number", i)
+			return nil, fmt.Errorf("refine_kmer_levels in its metadata: level %d is no number", i)
 		}
 	}
-	m.levels = l
-	return nil
+	if _, some := meta[levelBasesKey]; some {
+		if l.most, err = meta.number(levelBasesKey, 0, math.MaxInt32); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Fits returns an error of one line if the model isn't for what a basecalling model calls.
@@ -346,17 +408,18 @@ func (m *Model) Fits(b *basecall.Manifest) error {
 		return fmt.Errorf("modified-base model %s is for %s, and basecalling model %s for %s: choose two for one pore", m.Name, m.Chemistry, b.Name, b.Chemistry)
 	case !slices.Contains(b.SampleRates, m.SampleRate):
 		return fmt.Errorf("modified-base model %s is for %d Hz, and basecalling model %s for %v Hz", m.Name, m.SampleRate, b.Name, b.SampleRates)
+	case m.Basecaller != "" && m.Basecaller != b.Name && m.Basecaller != b.ConvertedFrom:
+		return fmt.Errorf("modified-base model %s is for reads that %s calls, and basecalling model %s is another: call with that, or convert the modified-base model with --basecaller any",
+			m.Name, m.Basecaller, b.Name)
+	}
+	if err := m.form.fits(b.Network.Stride); err != nil {
+		return fmt.Errorf("modified-base model %s can't follow basecalling model %s: %w", m.Name, b.Name, err)
 	}
 	return nil
 }
 
 // Scaling says how the current is scaled, for people.
-func (m *Model) Scaling() string {
-	if m.levels == nil {
-		return "the basecaller's shift and scale"
-	}
-	return fmt.Sprintf("levels of %d-mers", m.levels.k)
-}
+func (m *Model) Scaling() string { return m.form.scaling() }
 
 // Names of a network's ends as Remora exports them, and of the one input that takes the place of two.
 const (
@@ -368,37 +431,54 @@ const (
 // leastOpset is the first version of ONNX's operators in which Slice has its bounds as inputs.
 const leastOpset = 10
 
-// oneInput puts the current and the bases into one tensor, which is taken apart again within the network: rows of a
+// oneInput puts all inputs, the current and the bases, into one tensor, which is taken apart again within the network: rows of a
 // batch are then of one piece, as package infer has them. What the metadata hold is left out.
-func oneInput(file *onnxpb.ModelProto, c chunking) ([]byte, error) {
+func oneInput(file *onnxpb.ModelProto, ends []end) ([]byte, error) {
 	for _, set := range file.GetOpsetImport() {
 		if set.GetDomain() == "" && set.GetVersion() < leastOpset {
 			return nil, fmt.Errorf("its operators are of version %d of ONNX's, before %d", set.GetVersion(), leastOpset)
 		}
 	}
 	graph := file.GetGraph()
-	isEnd := func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == signalInput || v.GetName() == sequenceInput }
-	ends := 0
+	isEnd := func(v *onnxpb.ValueInfoProto) bool {
+		return slices.ContainsFunc(ends, func(e end) bool { return e.name == v.GetName() })
+	}
+	found := 0
 	for _, v := range graph.GetInput() {
 		if isEnd(v) {
-			ends++
+			found++
 		}
 	}
-	if ends != 2 || len(graph.GetOutput()) != 1 {
-		return nil, fmt.Errorf("%w: want the inputs %s and %s, and one output", ErrNotRemora, signalInput, sequenceInput)
+	if found != len(ends) || len(graph.GetOutput()) != 1 {
+		var names []string
+		for _, e := range ends {
+			names = append(names, e.name)
+		}
+		return nil, fmt.Errorf("%w: want the inputs %s, and one output", ErrNotRemora, strings.Join(names, " and "))
+	}
+	numbers := func(name string, values ...int) string {
+		t := &onnxpb.TensorProto{Name: "porestream_" + name, DataType: int32(onnxpb.TensorProto_INT64), Dims: []int64{int64(len(values))}}
+		for _, v := range values {
+			t.RawData = binary.LittleEndian.AppendUint64(t.RawData, uint64(v))
+		}
+		graph.Initializer = append(graph.Initializer, t)
+		return t.Name
+	}
+	axis, at := numbers("axis", 1), 0
+	bound := numbers("0", 0)
+	var nodes []*onnxpb.NodeProto
+	for _, e := range ends {
+		from := bound
+		at += e.size()
+		bound = numbers(strconv.Itoa(at), at)
+		flat := "porestream_flat_" + e.name
+		nodes = append(nodes,
+			&onnxpb.NodeProto{OpType: "Slice", Name: flat, Input: []string{input, from, bound, axis}, Output: []string{flat}},
+			&onnxpb.NodeProto{OpType: "Reshape", Name: "porestream_" + e.name, Input: []string{flat, numbers("shape_"+e.name, append([]int{-1}, e.shape...)...)}, Output: []string{e.name}})
 	}
 	graph.Input = slices.DeleteFunc(graph.Input, isEnd)
-	graph.Input = append(graph.Input, onnxgraph.End(input, onnxpb.TensorProto_FLOAT, "porestream_n", c.channels(), c.samples()))
-	bound := func(name string, value int) string {
-		name = "porestream_" + name
-		graph.Initializer = append(graph.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.TensorProto_INT64), Dims: []int64{1}, RawData: binary.LittleEndian.AppendUint64(nil, uint64(value))})
-		return name
-	}
-	axis, zero, one, all := bound("axis", 1), bound("zero", 0), bound("one", 1), bound("all", c.channels())
-	slice := func(out, from, to string) *onnxpb.NodeProto {
-		return &onnxpb.NodeProto{OpType: "Slice", Name: "porestream_" + out, Input: []string{input, from, to, axis}, Output: []string{out}}
-	}
-	graph.Node = append([]*onnxpb.NodeProto{slice(signalInput, zero, one), slice(sequenceInput, one, all)}, graph.Node...)
+	graph.Input = append(graph.Input, onnxgraph.End(input, onnxpb.TensorProto_FLOAT, "porestream_n", at))
+	graph.Node = append(nodes, graph.Node...)
 	file.MetadataProps = nil
 	onnx, err := proto.MarshalOptions{Deterministic: true}.Marshal(file)
 	if err != nil {

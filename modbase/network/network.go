@@ -110,8 +110,8 @@ func apart(a, b *Model) error {
 func open(m *Model, cfg Config) (*network, error) {
 	runners, err := infer.Open(infer.Network{
 		Name: m.Name, ONNX: m.onnx, Exact: true, Input: input, Output: m.output,
-		Samples: m.channels() * m.samples(), Frames: 1, Classes: 1 + len(m.Codes),
-		InputShape: []int{m.channels(), m.samples()}, OutputShape: []int{1 + len(m.Codes)},
+		Samples: m.row(), Frames: m.form.frames(), Classes: 1 + len(m.Codes),
+		InputShape: []int{m.row()}, OutputShape: m.outputShape(),
 	}, infer.Options{
 		Device: cfg.Device, Library: cfg.Library, Logger: cfg.Logger, BatchCPU: batchCPU, BatchCUDA: batchCUDA,
 		SessionsCPU: cmp.Or(cfg.Sessions, runtime.GOMAXPROCS(0)), SessionsCUDA: cmp.Or(cfg.Sessions, 1),
@@ -121,7 +121,7 @@ func open(m *Model, cfg Config) (*network, error) {
 	}
 	n := &network{model: m, device: runners.DeviceNames()}
 	n.requests.New = func() any {
-		return &infer.Request{Input: make([]float32, m.channels()*m.samples()), Output: make([]float32, 1+len(m.Codes))}
+		return &infer.Request{Input: make([]float32, m.row()), Output: make([]float32, m.form.frames()*(1+len(m.Codes)))}
 	}
 	metrics, err := infer.NewMetrics(cfg.Registerer, m.Name, n.device)
 	if err != nil {
@@ -153,18 +153,20 @@ func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Cal
 	some := r.set(samples, called)
 	for _, n := range c.networks {
 		m := n.model
-		list := modbase.List{Base: m.Base, Codes: m.Codes, Skipped: modbase.Unknown, Probabilities: []byte{}}
-		if some && r.normalise(m.levels, called) {
-			places := r.places(nil, m.Motifs)
-			list.Skips = r.skips(places, baseNumber[m.Base])
-			list.Probabilities = make([]byte, len(places)*len(m.Codes))
-			if err := n.call(ctx, r, places, list.Probabilities); err != nil {
+		var skips []int32
+		probabilities := []byte{}
+		if some && m.form.prepare(r, called) {
+			var places []int32
+			places, r.rows = m.form.plan(r.rows[:0], r, r.places(nil, m.Motifs))
+			skips = r.skips(places, baseNumber[m.Base])
+			probabilities = make([]byte, len(places)*len(m.Codes))
+			if err := n.call(ctx, r, probabilities); err != nil {
 				return nil, fmt.Errorf("modified-base model %s on %s: %w", m.Name, n.device, err)
 			}
 		}
-		tags.Lists = append(tags.Lists, list)
+		tags.Lists = m.lists(tags.Lists, skips, probabilities)
 	}
-	r.samples = nil // they are the read's
+	r.samples, r.all = nil, nil // they are the read's
 	return tags, nil
 }
 
@@ -173,7 +175,7 @@ func (c *Caller) Call(ctx context.Context, samples []int16, called *basecall.Cal
 func (c *Caller) Unscored(bases int) *modbase.Tags {
 	tags := &modbase.Tags{Length: bases}
 	for _, n := range c.networks {
-		tags.Lists = append(tags.Lists, modbase.List{Base: n.model.Base, Codes: n.model.Codes, Skipped: modbase.Unknown, Probabilities: []byte{}})
+		tags.Lists = n.model.lists(tags.Lists, nil, []byte{})
 	}
 	return tags
 }
@@ -195,10 +197,27 @@ func (r *read) skips(places []int32, base byte) []int32 {
 	return skips
 }
 
-// call writes the probabilities of all modifications at places, in 256ths. Whatever happens, nothing of them
+// lists appends what a model says of bases: one list, or where a code is a number, which must stand alone, one for each code.
+func (m *Model) lists(lists []modbase.List, skips []int32, probabilities []byte) []modbase.List {
+	list := modbase.List{Base: m.Base, Codes: m.Codes, Skipped: modbase.Unknown, Skips: skips, Probabilities: probabilities}
+	if len(m.Codes) == 1 || !slices.ContainsFunc(m.Codes, func(c modbase.Code) bool { return c < 0 }) {
+		return append(lists, list)
+	}
+	for i := range m.Codes {
+		list.Codes = m.Codes[i : i+1]
+		list.Probabilities = make([]byte, 0, len(skips))
+		for k := range skips {
+			list.Probabilities = append(list.Probabilities, probabilities[k*len(m.Codes)+i])
+		}
+		lists = append(lists, list)
+	}
+	return lists
+}
+
+// call writes the probabilities of all modifications of the bases of r.rows, in 256ths. Whatever happens, nothing of them
 // is in the batcher when it returns.
-func (n *network) call(ctx context.Context, r *read, places []int32, probabilities []byte) error {
-	codes := len(n.model.Codes)
+func (n *network) call(ctx context.Context, r *read, probabilities []byte) error {
+	form, codes := n.model.form, len(n.model.Codes)
 	producer := n.batcher.NewProducer(n.outstanding)
 	defer producer.Close()
 	receive := func() error {
@@ -213,16 +232,23 @@ func (n *network) call(ctx context.Context, r *read, places []int32, probabiliti
 		if req.Err != nil {
 			return req.Err
 		}
-		return quantise(probabilities[req.Tag*codes:][:codes], req.Output)
+		w := &r.rows[req.Tag]
+		for i, place := range w.places {
+			scores := req.Output[form.frame(r, w, place)*(1+codes):][:1+codes]
+			if err := quantise(probabilities[(w.first+i)*codes:][:codes], scores); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	for i, place := range places {
+	for i := range r.rows {
 		if producer.Full() {
 			if err := receive(); err != nil {
 				return err
 			}
 		}
 		req := n.requests.Get().(*infer.Request)
-		r.fill(req.Input, int(place), &n.model.chunking)
+		form.fill(req.Input, r, &r.rows[i])
 		req.Tag = i
 		if err := producer.Submit(ctx, req); err != nil {
 			return err

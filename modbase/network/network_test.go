@@ -214,13 +214,13 @@ func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) remo
 	tb.Helper()
 	var r read
 	require.True(tb, r.set(samples, c))
-	require.True(tb, r.normalise(n.model.levels, c))
+	require.True(tb, n.model.form.prepare(&r, c))
 	t := remoraScores{Places: r.places(nil, n.model.Motifs), Scores: [][]float32{}}
 	producer := n.batcher.NewProducer(1)
 	defer producer.Close()
 	for _, place := range t.Places {
 		req := n.requests.New().(*infer.Request)
-		r.fill(req.Input, int(place), &n.model.chunking)
+		n.model.form.fill(req.Input, &r, &row{places: []int32{place}})
 		require.NoError(tb, producer.Submit(tb.Context(), req))
 		req, err := producer.Receive(tb.Context())
 		require.NoError(tb, err)
@@ -235,7 +235,7 @@ func scores(tb testing.TB, n *network, samples []int16, c *basecall.Called) remo
 func (t remoraScores) atInspected(m *Model, bases int) remoraScores {
 	t.Places = slices.Clone(t.Places)
 	for i := range t.Places {
-		t.Places[i] = int32(min(max(int(t.Places[i])+m.offset, 0), bases-1))
+		t.Places[i] = int32(min(max(int(t.Places[i])+m.form.(*contexts).offset, 0), bases-1))
 	}
 	return t
 }
@@ -509,7 +509,7 @@ func FuzzParseModel(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, m.Codes)
-		require.NotZero(t, m.samples())
+		require.NotZero(t, m.row())
 		var file onnxpb.ModelProto
 		require.NoError(t, proto.Unmarshal(m.onnx, &file))
 		require.Equal(t, file.GetGraph().GetOutput()[0].GetName(), m.output)
@@ -521,10 +521,12 @@ func BenchmarkFill(b *testing.B) {
 	samples, calls := reads()
 	var r read
 	r.set(samples[0], &calls[0])
-	r.normalise(m.levels, &calls[0])
-	row := make([]float32, m.channels()*m.samples())
+	require.True(b, m.form.prepare(&r, &calls[0]))
+	into := make([]float32, m.row())
+	_, rows := m.form.plan(nil, &r, r.places(nil, m.Motifs))
+	require.NotEmpty(b, rows)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		r.fill(row, i%len(r.bases), &m.chunking)
+		m.form.fill(into, &r, &rows[i%len(rows)])
 	}
 }
