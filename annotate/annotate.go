@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/genome"
@@ -486,13 +485,11 @@ func appendNumberOf(b []byte, first, last, all int) []byte {
 	if first == 0 {
 		return b
 	}
-	b = strconv.AppendInt(b, int64(first), 10)
+	b = appendNumber(b, first)
 	if last != first {
-		b = append(b, '-')
-		b = strconv.AppendInt(b, int64(last), 10)
+		b = appendNumber(append(b, '-'), last)
 	}
-	b = append(b, '/')
-	return strconv.AppendInt(b, int64(all), 10)
+	return appendNumber(append(b, '/'), all)
 }
 
 // position is the 1-based closed range of the offsets [from,to), -1 for an unknown bound; for an insertion the
@@ -501,7 +498,7 @@ func position(from, to int) string { return string(appendPosition(nil, from, to)
 
 // appendPosition appends what position returns.
 func appendPosition(b []byte, from, to int) []byte {
-	number := func(n int) { b = strconv.AppendInt(b, int64(n), 10) }
+	number := func(n int) { b = appendNumber(b, n) }
 	switch {
 	case from < 0 && to < 0:
 	case from < 0:

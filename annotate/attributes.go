@@ -11,8 +11,35 @@ import (
 // attributes are column 9 of a GFF3 or GTF row as written.
 type attributes struct {
 	text []byte
-	gtf  bool // key "value"; instead of key=value;
+	gtf  bool   // key "value"; instead of key=value;
+	keys keySet // of those in text; zero if it isn't known
 }
+
+// keySet is a set of keys, a bit each; several keys share one. Most questions about a transcript are about keys that its
+// rows don't have: the set answers these without reading the row.
+type keySet uint64
+
+// keyBit is the bit of a key.
+func keyBit[S []byte | string](key S) keySet {
+	n := len(key)
+	if n == 0 {
+		return 1
+	}
+	return 1 << ((3*n + 5*int(key[0]) + 11*int(key[n-1])) % 64)
+}
+
+// indexed is a with the set of its keys.
+func (a attributes) indexed() attributes {
+	for rest := a.text; len(rest) > 0; {
+		var k []byte
+		k, _, rest = a.next(rest)
+		a.keys |= keyBit(k)
+	}
+	return a
+}
+
+// lacks reports whether there certainly is no attribute of that key.
+func (a attributes) lacks(key string) bool { return a.keys != 0 && a.keys&keyBit(key) == 0 }
 
 // isGTF recognises GTF's attributes: key "value"; pairs. The quotes may be single ones or missing, as some programs
 // write them.
@@ -61,6 +88,9 @@ func (a attributes) next(text []byte) (key, value, rest []byte) {
 
 // raw is the value of an attribute as written, or nil.
 func (a attributes) raw(key string) []byte {
+	if a.lacks(key) {
+		return nil
+	}
 	for rest := a.text; len(rest) > 0; {
 		var k, v []byte
 		if k, v, rest = a.next(rest); string(k) == key {
@@ -85,6 +115,9 @@ func (a attributes) first(keys ...string) string {
 
 // list are the decoded values of an attribute that may have several: GFF3 has commas between them, GTF repeats the key.
 func (a attributes) list(key string) []string {
+	if a.lacks(key) {
+		return nil
+	}
 	var values []string
 	for rest := a.text; len(rest) > 0; {
 		var k, v []byte

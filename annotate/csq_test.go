@@ -17,6 +17,7 @@ func TestCSQIsWrittenTheSameTwice(t *testing.T) {
 	header := vcf.NewHeader("VCFv4.3")
 	for name, a := range map[string]*Annotator{
 		"forward": gene14.annotator(t, "+"), "reverse": gene14.mirrored().annotator(t, "-"), "lambda": lambda(t),
+		"introns": newGeneSet(1, 8, 400, false).annotator(t),
 	} {
 		rows, err := a.Rows(Options{Fields: []Field{CSQ}})
 		if err != nil {
@@ -24,7 +25,7 @@ func TestCSQIsWrittenTheSameTwice(t *testing.T) {
 		}
 		c := a.genome.Contigs[0]
 		for range 3000 {
-			pos := rng.IntN(min(c.Len(), 3000) - 20)
+			pos := rng.IntN(min(c.Len(), 30_000) - 20)
 			ref := c.Text(pos, pos+1+rng.IntN(6))
 			var alts []string
 			for range 1 + rng.IntN(2) {
@@ -58,6 +59,63 @@ func TestCSQIsWrittenTheSameTwice(t *testing.T) {
 			}
 			if want := strings.TrimSuffix(line, ".") + "CSQ=" + strings.Join(entries, ",") + "\n"; string(got) != want {
 				t.Fatalf("%s:\ngot  %swant %s", name, got, want)
+			}
+		}
+	}
+}
+
+// TestCSQLayouts: whatever sub-fields are chosen, in whatever order, each is what it is among all of them. Each layout has
+// texts of its own that are kept from entry to entry.
+func TestCSQLayouts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 9))
+	a := newGeneSet(1, 8, 400, false).annotator(t)
+	header := vcf.NewHeader("VCFv4.3")
+	names, _ := CSQSubfields()
+	var lines []string
+	contig := a.genome.Contigs[0]
+	for range 400 {
+		pos := rng.IntN(min(contig.Len(), 30_000) - 20)
+		ref, alt := contig.Text(pos, pos+1+max(0, rng.IntN(5)-2)), "ACGT"[rng.IntN(4):][:1]
+		if ref == alt {
+			alt += "GATTACA"[:1+rng.IntN(7)]
+		}
+		lines = append(lines, fmt.Sprintf("%s\t%d\t.\t%s\t%s\t.\t.\t.", contig.Name, pos+1, ref, alt))
+	}
+	written := func(names []string) (entries [][]string) {
+		rows, err := a.Rows(Options{Fields: []Field{CSQ}, CSQ: names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			var row vcf.Row
+			if err := header.ParseRow([]byte(line), &row); err != nil {
+				t.Fatal(err)
+			}
+			out, err := rows.Append(nil, &row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, info, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "CSQ=")
+			for entry := range strings.SplitSeq(info, ",") {
+				entries = append(entries, strings.Split(entry, "|"))
+			}
+		}
+		return entries
+	}
+	all := written(names)
+	for range 50 {
+		chosen := rng.Perm(len(names))[:1+rng.IntN(len(names))]
+		var some []string
+		for _, i := range chosen {
+			some = append(some, names[i])
+		}
+		for n, entry := range written(some) {
+			var want []string
+			for _, i := range chosen {
+				want = append(want, all[n][i])
+			}
+			if !slices.Equal(entry, want) {
+				t.Fatalf("%v: entry %v, want %v", some, entry, want)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (p *parser) addGFF3(r *record, kind partKind) {
 		p.addFeature(r)
 		return
 	}
-	parents := r.raw("Parent")
+	parents := r.parents
 	if len(parents) == 0 {
 		switch kind {
 		case cdsPart:

@@ -185,7 +185,7 @@ func appendDescribed(b []byte, d described, forward bool, on positions) []byte {
 		b = append(b, "ins"...)
 	case hgvsRepeat:
 		b = append(append(b, alt...), '[')
-		return append(strconv.AppendInt(b, int64(d.copies), 10), ']')
+		return append(appendNumber(b, d.copies), ']')
 	default:
 		b = append(b, "delins"...)
 	}
@@ -227,7 +227,7 @@ type contigPositions struct{}
 func (contigPositions) appendPosition(b []byte, base int) []byte { return appendBase(b, base) }
 
 // appendBase appends the number of a base counted along the contig.
-func appendBase(b []byte, base int) []byte { return strconv.AppendInt(b, int64(base)+1, 10) }
+func appendBase(b []byte, base int) []byte { return appendNumber(b, base+1) }
 
 // isMitochondrion recognises the usual names of mitochondrial genomes.
 func isMitochondrion(contig string) bool {
@@ -321,7 +321,7 @@ func appendBeside(b []byte, beside int) []byte {
 	if beside > 0 {
 		b = append(b, '+')
 	}
-	return strconv.AppendInt(b, int64(beside), 10)
+	return appendNumber(b, beside)
 }
 
 // nearest is the exonic base next to a base inside the transcript, its offset in the exons, and by how many bases the given one
@@ -336,12 +336,16 @@ func (t *transcript) nearest(base int) (exonic, offset, beside int) {
 			return base, x.offset + x.end - 1 - base, 0
 		}
 	}
-	// The exon before and the exon after the intron, in transcript direction.
-	i := n
 	if !t.forward {
-		i = len(t.exons) - n
+		n = len(t.exons) - n
 	}
-	prev, next := &t.exons[i-1], &t.exons[i]
+	return t.besideIntron(n, base)
+}
+
+// besideIntron is nearest for a base of the intron of the given number, from 1.
+func (t *transcript) besideIntron(number, base int) (exonic, offset, beside int) {
+	// The exon before and the exon after the intron, in transcript direction.
+	prev, next := &t.exons[number-1], &t.exons[number]
 	before, after := prev.end-1, next.start
 	fromBefore, toAfter := base-before, after-base
 	if !t.forward {
@@ -354,34 +358,46 @@ func (t *transcript) nearest(base int) (exonic, offset, beside int) {
 	return after, next.offset, -toAfter
 }
 
+// appendSubstitution appends the description of v, one base replaced in the intron of the given number, without what stands
+// before its position.
+func (t *transcript) appendSubstitution(b []byte, v *variant, number int) []byte {
+	exonic, offset, beside := t.besideIntron(number, v.start)
+	b = appendBeside(t.appendExonic(b, exonic, offset), beside)
+	ref, alt := v.ref[0], v.alt[0]
+	if !t.forward {
+		ref, alt = complement[ref], complement[alt]
+	}
+	return append(b, ref, '>', alt)
+}
+
 // appendExonic appends the number of an exonic base; offset is its offset in the exons.
 func (t *transcript) appendExonic(b []byte, base, offset int) []byte {
 	if t.cds == nil {
-		return strconv.AppendInt(b, int64(offset)+1, 10)
+		return appendNumber(b, offset+1)
 	}
 	if t.unbroken {
 		switch {
 		case offset < t.codingFrom:
-			return strconv.AppendInt(b, int64(offset-t.codingFrom), 10)
+			return appendNumber(b, offset-t.codingFrom)
 		case offset >= t.codingTo:
-			return strconv.AppendInt(append(b, '*'), int64(offset-t.codingTo)+1, 10)
+			return appendNumber(append(b, '*'), offset-t.codingTo+1)
 		}
-		return strconv.AppendInt(b, int64(offset-t.codingFrom)+1, 10)
+		return appendNumber(b, offset-t.codingFrom+1)
 	}
 	first, last := t.cdsStart, t.cdsEnd-1
 	if !t.forward {
 		first, last = last, first
 	}
 	if c := t.locate(t.cds, base); c >= 0 {
-		return strconv.AppendInt(b, int64(c-t.pad)+1, 10)
+		return appendNumber(b, c-t.pad+1)
 	}
 	if start := t.locate(t.exons, first); offset < start {
-		return strconv.AppendInt(b, int64(offset-start), 10)
+		return appendNumber(b, offset-start)
 	}
 	end := t.locate(t.exons, last)
 	if offset > end {
 		b = append(b, '*')
-		return strconv.AppendInt(b, int64(offset-end), 10)
+		return appendNumber(b, offset-end)
 	}
 	// A base that the ribosome skips: counted from the coding base before it.
 	for back := 1; ; back++ {
@@ -390,9 +406,9 @@ func (t *transcript) appendExonic(b []byte, base, offset int) []byte {
 			p = base + back
 		}
 		if c := t.locate(t.cds, p); c >= 0 {
-			b = strconv.AppendInt(b, int64(c-t.pad)+1, 10)
+			b = appendNumber(b, c-t.pad+1)
 			b = append(b, '+')
-			return strconv.AppendInt(b, int64(back), 10)
+			return appendNumber(b, back)
 		}
 	}
 }
@@ -427,7 +443,7 @@ func (e *effect) appendHGVSP(b []byte) []byte {
 	}
 	b = append(append(b, e.t.protein...), ":p."...)
 	b = append(b, threeLetter[ref]...)
-	b = strconv.AppendInt(b, int64(c.first)+1, 10)
+	b = appendNumber(b, c.first+1)
 	if ref == alt {
 		return append(b, '=')
 	}

@@ -125,9 +125,9 @@ type feature struct {
 	known bool
 
 	exons, cds, utrs []part
-	texts            [][]byte // attributes of CDS rows
-	starts, stops    []part   // GTF's rows of start and stop codons
-	seleno           []part   // codons that read as selenocysteine
+	texts            []attributes // of CDS rows
+	starts, stops    []part       // GTF's rows of start and stop codons
+	seleno           []part       // codons that read as selenocysteine
 	mature           []Span
 }
 
@@ -185,6 +185,7 @@ type record struct {
 	region     *region
 	linked     bool // see feature.linked
 	kind       []byte
+	parents    []byte // GFF3's Parent as written
 	start, end int
 	strand     byte
 	phase      int8
@@ -289,8 +290,11 @@ func (p *parser) add(line []byte) error {
 	if len(bytes.TrimSpace(rest)) > 0 {
 		p.faults.note(ExtraColumns, p.line, "%d columns: those behind the ninth are not read", 10+bytes.Count(rest, []byte("\t")))
 	}
-	r := record{attributes: attributes{f[8], isGTF(f[8])}, line: p.line, region: p.region(f[0]), kind: f[2]}
+	r := record{attributes: attributes{text: f[8], gtf: isGTF(f[8])}, line: p.line, region: p.region(f[0]), kind: f[2]}
 	kind := kindOfPart(r.kind)
+	if !r.gtf {
+		r.parents = r.raw("Parent")
+	}
 	r.linked = r.gtf || r.linksLikeGTF(kind)
 	if kind == noPart && !r.linked && string(r.kind) != "gene" {
 		r.region.describe(&r)
@@ -334,7 +338,7 @@ func (p *parser) idle(r *record) bool {
 // linksLikeGTF reports whether a row in the syntax of GFF3 names its gene and transcript as GTF does, and has none of
 // GFF3's links.
 func (r *record) linksLikeGTF(kind partKind) bool {
-	if len(r.raw("Parent")) > 0 || len(r.raw("ID")) > 0 {
+	if len(r.parents) > 0 || len(r.raw("ID")) > 0 {
 		return false
 	}
 	return len(r.raw("transcript_id")) > 0 || kind == noPart && isGene(string(r.kind)) && len(r.raw("gene_id")) > 0
@@ -406,12 +410,12 @@ func (p *parser) intern(s []byte) string {
 // place sets the row's coordinates. Those of a part must lie on the contig. On a circular contig they may go on behind
 // its end, or start behind where they end.
 func (r *record) place(start, end []byte, strict bool) error {
-	s, err := strconv.Atoi(string(start))
+	s, err := number(start)
 	if err != nil || strict && s < 1 {
 		return fmt.Errorf("%s: start %q is not a position", r.kind, start)
 	}
 	length := r.region.length
-	e, err := strconv.Atoi(string(end))
+	e, err := number(end)
 	if err == nil && e < s && e > 0 && r.region.circular && s <= length {
 		e += length
 	}
@@ -423,6 +427,21 @@ func (r *record) place(start, end []byte, strict bool) error {
 	}
 	r.start, r.end = s-1, e
 	return nil
+}
+
+// number is strconv.Atoi of text that mostly is a few digits.
+func number(text []byte) (int, error) {
+	n := 0
+	for _, c := range text {
+		if c < '0' || c > '9' || len(text) > 9 {
+			return strconv.Atoi(string(text))
+		}
+		n = 10*n + int(c-'0')
+	}
+	if len(text) == 0 {
+		return strconv.Atoi("")
+	}
+	return n, nil
 }
 
 // orient sets the row's strand and phase.
@@ -458,7 +477,7 @@ func (p *parser) feature(r *record, id string) *feature {
 	}
 	f := &p.slab[0]
 	p.slab = p.slab[1:]
-	f.attributes, f.linked, f.line, f.region = attributes{p.keep(r.text), r.gtf}, r.linked, r.line, r.region
+	f.attributes, f.linked, f.line, f.region = attributes{text: p.keep(r.text), gtf: r.gtf}.indexed(), r.linked, r.line, r.region
 	f.kind, f.start, f.end, f.strand, f.id = p.intern(r.kind), r.start, r.end, r.strand, id
 	return f
 }
@@ -502,8 +521,8 @@ func (p *parser) addPart(f *feature, x part, text []byte) {
 	case exonPart:
 		f.exons = p.exons.add(f, f.exons, x)
 	case cdsPart:
-		if n := len(f.texts); n == 0 || !bytes.Equal(f.texts[n-1], text) {
-			f.texts = append(f.texts, p.keep(text))
+		if n := len(f.texts); n == 0 || !bytes.Equal(f.texts[n-1].text, text) {
+			f.texts = append(f.texts, attributes{text: p.keep(text), gtf: f.gtf}.indexed())
 		}
 		x.text = int32(len(f.texts) - 1)
 		f.cds = p.cds.add(f, f.cds, x)
@@ -519,7 +538,7 @@ func (p *parser) addPart(f *feature, x part, text []byte) {
 }
 
 // of are the attributes of one of f's CDS rows.
-func (f *feature) of(x *part) attributes { return attributes{f.texts[x.text], f.gtf} }
+func (f *feature) of(x *part) attributes { return f.texts[x.text] }
 
 // sequenceRegion compares a declared contig with the genome's.
 func (p *parser) sequenceRegion(f []string) error {

@@ -248,9 +248,9 @@ func (t *transcript) appendStrand(dst []byte, start, end int) []byte {
 	}
 	from := len(dst)
 	dst = t.contig.Append(dst, start, end)
-	slices.Reverse(dst[from:])
-	for i, b := range dst[from:] {
-		dst[from+i] = complement[b]
+	bases := dst[from:]
+	for i, j := 0, len(bases)-1; i <= j; i, j = i+1, j-1 {
+		bases[i], bases[j] = complement[bases[j]], complement[bases[i]]
 	}
 	return dst
 }

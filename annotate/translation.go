@@ -286,40 +286,44 @@ func (b *builder) checkTranslation(t *transcript) {
 	if t.cdsLen%3 != 0 && !t.endNF && !completed {
 		b.faults.note(CutCodon, t.line, "CDS of transcript %q has %d bases, not a multiple of three", t.id, t.cdsLen-t.pad)
 	}
-	c := t.appendCoding(b.coding[:0])
-	b.coding = c
 	// A change of the first codon is one like any other where it isn't known that translation starts there.
-	t.startCodon = t.pad == 0 && !t.startNF && len(c) >= 3 && isCodon(t.code.annotated, c[0], c[1], c[2])
+	t.startCodon = false
+	if t.pad == 0 && !t.startNF && t.cdsLen >= 3 {
+		c := t.appendCodingPart(b.coding[:0], 0, 3)
+		t.startCodon = isCodon(t.code.annotated, c[0], c[1], c[2])
+	}
 	if b.stopsOf != t.code {
 		b.stopsOf, b.stops = t.code, t.code.stops()
 	}
-	inside := 0
-	for i := 0; i+6 <= len(c); i += 3 {
-		inside += int(b.stops[stopIndex(c[i], c[i+1], c[i+2])])
-	}
-	if len(t.exceptions) > 0 || t.labels.seleno {
-		inside = b.unexpected(t, c)
-	}
-	if inside > 0 {
+	if b.unexpectedStop(t) {
 		b.faults.note(InnerStop, t.line, "CDS of transcript %q has a stop codon before its end", t.id)
 	}
 }
 
-// unexpected counts the stop codons inside a coding sequence that no exception explains. Those of a protein with selenocysteine
-// become exceptions.
-func (b *builder) unexpected(t *transcript, c []byte) int {
-	n := 0
-	for i := 0; i+6 <= len(c); i += 3 {
-		if b.stops[stopIndex(c[i], c[i+1], c[i+2])] == 0 || t.excepted(i/3) {
-			continue
+// translatedAtOnce is how many bases of a coding sequence are searched for stop codons at once, whole codons.
+const translatedAtOnce = 600
+
+// unexpectedStop reports whether there is a stop codon inside the coding sequence of t that no exception explains. Those of a
+// protein with selenocysteine become exceptions.
+func (b *builder) unexpectedStop(t *transcript) bool {
+	found := false
+	for from := 0; from+6 <= t.cdsLen; from += translatedAtOnce { // without the last codon
+		c := t.appendCodingPart(b.coding[:0], from, min(from+translatedAtOnce, t.cdsLen-3))
+		b.coding = c
+		for i := 0; i+3 <= len(c); i += 3 {
+			codon := (from + i) / 3
+			switch {
+			case b.stops[stopIndex(c[i], c[i+1], c[i+2])] == 0 || t.excepted(codon):
+			case t.labels.seleno && string(c[i:i+3]) == "TGA":
+				t.exceptions = append(t.exceptions, exception{codon: codon, amino: 'U'})
+			case !t.labels.seleno:
+				return true
+			default:
+				found = true // there may be others that become exceptions
+			}
 		}
-		if t.labels.seleno && c[i] == 'T' && c[i+1] == 'G' && c[i+2] == 'A' {
-			t.exceptions = append(t.exceptions, exception{codon: i / 3, amino: 'U'})
-			continue
-		}
-		n++
 	}
-	return n
+	return found
 }
 
 // excepted reports whether a translation exception concerns codon i.

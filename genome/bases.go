@@ -119,8 +119,20 @@ func (c *Contig) around(buf []byte, e vrs.Edit) (seq []byte, start int, left, ri
 	}
 }
 
+// stays says of an edit that is trimmed that it can't move: most can't, and the bases beside them show it.
+func (c *Contig) stays(e vrs.Edit) bool {
+	if e.Ref != "" && e.Alt != "" || e.Ref == e.Alt {
+		return true
+	}
+	moved := e.Ref + e.Alt // one of them is empty
+	return (e.Start <= 0 || c.At(e.Start-1) != moved[len(moved)-1]) && (e.End() >= c.Len() || c.At(e.End()) != moved[0])
+}
+
 // Places are e, trimmed, as far left and as far right on the contig as it goes: [vrs.Edit.Left] and [vrs.Edit.Right].
 func (c *Contig) Places(e vrs.Edit) (left, right vrs.Edit) {
+	if e = e.Trim(); c.stays(e) {
+		return e, e
+	}
 	var few [4 * margin]byte
 	_, start, left, right := c.around(few[:], e)
 	left.Start += start

@@ -22,6 +22,9 @@ const (
 	blockBases = blockWords * wordBases
 	oddBases   = 64 // bases that share a bit of packed.odd
 
+	// fewWords is how many words at once don't mean that a whole block comes.
+	fewWords = 1 << 10
+
 	// fewRuns is how many bases there must be for each run of other letters.
 	fewRuns = 32
 )
@@ -163,6 +166,9 @@ func (p *packed) addToBlock(bases []byte) bool {
 // addWords appends whole words up to the first that has other letters. It returns how many; the one before is full.
 func (p *packed) addWords(bases []byte) int {
 	want := len(bases) / wordBases
+	if len(p.words)+want > cap(p.words) && want > fewWords {
+		p.words = slices.Grow(p.words, blockWords-len(p.words)) // once, rather than bit by bit
+	}
 	p.words = slices.Grow(p.words, want)
 	dst := p.words[len(p.words) : len(p.words)+want]
 	var n int
