@@ -234,7 +234,7 @@ func (h *harness) newProcessor(name string) *service {
 	s := newService(name, h.dir, h.log, filepath.Join(h.cfg.bin, "processor"), "--brokers", splitAddrs(h.cluster.services()),
 		"--ref", h.cfg.reference, "--gff", h.cfg.genes, "--ort-lib", h.cfg.ort, "--listen", "127.0.0.1:0",
 		"--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))), "--device-timeout", deviceTimeout.String(),
-		"--snapshot-interval", "5s", "--partial", "1s", "--session-timeout", h.cfg.session.String(), "--drain-timeout", (h.cfg.session / 2).String())
+		"--snapshot-interval", "5s", "--partial", "1s", "--session-timeout", h.cfg.session.String(), "--memberships", filepath.Join(h.dir, name+".memberships"), "--drain-timeout", (h.cfg.session / 2).String())
 	s.setEnv(append(slices.Clone(h.env), "PORESTREAM_DEVICE_FAULT="+h.deviceFile(name))...)
 	h.extra = append(h.extra, s)
 	return s

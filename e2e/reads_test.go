@@ -276,6 +276,7 @@ func TestCalledReadsGiveTheSameBytes(t *testing.T) {
 			w := &calledWay{wayIn: wayIn{t: t, rec: rec, client: client, addr: addr, prefix: name + "-", ctx: ctx, cancel: cancel}, bam: bam, sam: sam}
 			w.flags = append([]string{
 				"--brokers", addr, "--topic-prefix", w.prefix, "--ref", rec.ref, "--gff", lambda("genes.gff3"), "--listen", "127.0.0.1:0",
+				"--memberships", filepath.Join(t.TempDir(), "memberships"),
 			}, stages...)
 			require.NoError(t, client.EnsureTopics(ctx, w.topics().Settings(3), 1))
 			w.startProcessor()

@@ -32,18 +32,20 @@ func main() { os.Exit(cli.Main(program())) }
 func program() *cobra.Command { return cli.Program(command(), processor.Parts()...) }
 
 type config struct {
-	kafka      cli.KafkaFlags
-	engines    processor.Flags
-	stream     processor.Stream
-	log        cli.LogFlags
-	trace      tracing.Flags
-	profile    ops.ProfileFlags
-	stages     string
-	group      string
-	listen     string
-	page       livepage.Flags
-	reports    livepage.ReportFlags
-	partitions int
+	kafka   cli.KafkaFlags
+	engines processor.Flags
+	stream  processor.Stream
+	log     cli.LogFlags
+	trace   tracing.Flags
+	profile ops.ProfileFlags
+	stages  string
+	group   string
+	// memberships is the path of the file of memberships; "" for none.
+	memberships string
+	listen      string
+	page        livepage.Flags
+	reports     livepage.ReportFlags
+	partitions  int
 }
 
 // stopGrace is what stopping may take besides draining: last commits, leaving
@@ -77,6 +79,7 @@ func command() *cobra.Command {
 	cfg.profile.Register(flags)
 	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, align, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
+	flags.StringVar(&cfg.memberships, "memberships", "", "file that keeps what this processor is a member of: one that is killed and started again with it goes on at once, not only after --session-timeout; each processor has its own")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of the live page, /healthz, /readyz and /metrics")
 	cfg.page.Register(flags)
 	cfg.reports.Register(flags)
@@ -109,6 +112,13 @@ func run(ctx context.Context, cfg config) error {
 	token, err := cfg.page.Token()
 	if err != nil {
 		return err
+	}
+	var memberships *kafka.Memberships
+	if cfg.memberships != "" {
+		if memberships, err = kafka.OpenMemberships(cfg.memberships); err != nil {
+			return err
+		}
+		defer func() { _ = memberships.Close() }() // what is in it has been written
 	}
 	reg := ops.NewRegistry(cli.Version)
 	tracer, stopTracing, err := cfg.trace.Start(ctx, "porestream-processor", reg, logger)
@@ -144,7 +154,7 @@ func run(ctx context.Context, cfg config) error {
 		regions = variantstage.NewRegions()
 	}
 	p := processor.New(client, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
 	})
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {

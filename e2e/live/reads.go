@@ -174,7 +174,8 @@ func (r *readsRun) folder() string { return filepath.Join(r.dir, "run") }
 
 // processor starts a processor without a basecalling model.
 func (r *readsRun) processor(ctx context.Context) error {
-	args := []string{"--brokers", r.broker.Addr(), "--ref", r.ref, "--gff", r.cfg.file("genes.gff3"), "--stages", "align,variant,annotate", "--gvcf"}
+	args := []string{"--brokers", r.broker.Addr(), "--ref", r.ref, "--gff", r.cfg.file("genes.gff3"), "--stages", "align,variant,annotate", "--gvcf",
+		"--memberships", filepath.Join(r.dir, "memberships")}
 	if r.cfg.model != "" {
 		args = append(args, "--caller-model", r.cfg.model)
 	}

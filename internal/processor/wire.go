@@ -29,6 +29,8 @@ type Config struct {
 	Group string
 	// Stream says how the stages read and write.
 	Stream Stream
+	// Memberships, if set, is the process's file of memberships.
+	Memberships *kafka.Memberships
 	// Regions, if set, knows the regions that the variant stage holds; several
 	// processors of one process may share it.
 	Regions *variantstage.Regions
@@ -200,6 +202,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
 			State:          kafka.StateConfig{Topic: t.State, Interval: p.cfg.Stream.SnapshotInterval},
 			CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
+			Memberships:   p.cfg.Memberships,
 			MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
 			OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
 		}

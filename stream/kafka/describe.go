@@ -9,8 +9,8 @@ import (
 
 // GroupMember is a member of a consumer group, as the broker describes it.
 type GroupMember struct {
-	// Client is the id that it gave itself and Host where it is.
-	Client, Host string
+	// ID is what the group's coordinator named it, Client the id that it gave itself and Host where it is.
+	ID, Client, Host string
 }
 
 // GroupMembers lists the members of a consumer group; there are none if the group
@@ -32,7 +32,7 @@ func (c *Client) GroupMembers(ctx context.Context, group string) ([]GroupMember,
 			}
 			out = out[:0]
 			for _, m := range g.Members {
-				out = append(out, GroupMember{Client: m.ClientID, Host: m.ClientHost})
+				out = append(out, GroupMember{ID: m.MemberID, Client: m.ClientID, Host: m.ClientHost})
 			}
 			return nil
 		}

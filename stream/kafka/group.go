@@ -61,6 +61,9 @@ type GroupConfig struct {
 	// JoinTimeout is how long to wait for a generation before the membership
 	// is made anew. Zero means RebalanceTimeout and 30 s.
 	JoinTimeout time.Duration
+	// Memberships, if set, remembers this member, and takes the one that a killed process
+	// has left in it out of the group. Groups of a process share it.
+	Memberships *Memberships
 	// MaxUnresolved and MaxUnresolvedBytes bound what a partition's handler may
 	// hold unresolved before its fetching pauses. Zero means 131,072 records
 	// and 512 MiB.
@@ -215,7 +218,15 @@ func (m *member) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { group.close() }()
+	defer func() {
+		group.close()
+		m.remember("")
+	}()
+	evicting, stopEvicting := context.WithCancel(ctx)
+	var evicted sync.WaitGroup
+	evicted.Go(func() { m.evictDead(evicting) })
+	defer evicted.Wait()
+	defer stopEvicting()
 	defer m.cool()
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	failures := 0
@@ -239,6 +250,7 @@ func (m *member) run(ctx context.Context) error {
 			m.log.Warn("joining again", slog.Any("error", err))
 			continue
 		}
+		m.remember(gen.MemberID)
 		g := newGeneration(m, gen)
 		err = g.run(ctx, func(progress bool, err error) time.Duration {
 			// Runs while the membership is still held: waiting here keeps a
@@ -272,6 +284,13 @@ func (m *member) run(ctx context.Context) error {
 		if failures >= m.cfg.MaxFailures {
 			return fmt.Errorf("giving up after %d failures in a row: %w", failures, err)
 		}
+	}
+}
+
+// remember notes which member this process is. That it can't be noted costs time after a crash alone.
+func (m *member) remember(id string) {
+	if err := m.cfg.Memberships.joined(m.cfg.Group, id); err != nil {
+		m.log.Warn("memberships can't be noted; after a crash the group waits for this session's end", slog.Any("error", err))
 	}
 }
 
