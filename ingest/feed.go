@@ -167,6 +167,14 @@ func (f *Feed) Committed() uint64 {
 	return f.queue.durable()
 }
 
+// Flush waits until what was put is in Kafka.
+func (f *Feed) Flush(ctx context.Context) error {
+	if f.queue == nil {
+		return nil
+	}
+	return f.queue.flush(ctx)
+}
+
 // Chunks is the number of chunks that a read of so many samples has. One without
 // samples has an empty one, so that it too is accounted for downstream.
 func Chunks(samples, chunkSamples int) int {

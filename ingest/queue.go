@@ -289,6 +289,24 @@ func (q *queue) durable() uint64 {
 	return max(q.first, q.onDisk)
 }
 
+// flush waits until all that was put is committed.
+func (q *queue) flush(ctx context.Context) error {
+	for {
+		q.mu.Lock()
+		if q.first == q.next {
+			q.mu.Unlock()
+			return nil
+		}
+		wait := q.wait()
+		q.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // committed is the number of the first event that is not committed.
 func (q *queue) committed() uint64 {
 	q.mu.Lock()

@@ -144,6 +144,46 @@ func TestQueueHistories(t *testing.T) {
 	}
 }
 
+// TestQueueFlush: flushing waits for the last commit, or until it is called off.
+func TestQueueFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, err := newQueue(queueConfig{memory: 20_000}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint64(2) {
+			if err := q.put(t.Context(), numbered(n, 500)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- q.flush(t.Context()) }()
+		for n := range uint64(2) {
+			synctest.Wait()
+			if len(ended) > 0 {
+				t.Fatalf("flushed with %d of 2 events committed", n)
+			}
+			if err := q.commit(n + 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if err := q.put(t.Context(), numbered(2, 500)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := q.flush(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v after it was called off", err)
+		}
+	})
+}
+
 // TestQueueUnused: while Kafka keeps up, the spool is not touched.
 func TestQueueUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

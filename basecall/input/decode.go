@@ -60,12 +60,20 @@ func decoderFor(b []byte, final bool) (decoder, error) {
 	case b[0] == '@' && !(len(b) > 3 && b[3] == '\t' && isHeaderLine(b)):
 		return &fastqDecoder{}, nil
 	}
+	for magic, format := range signalFormats {
+		if bytes.HasPrefix(b, []byte(magic)) {
+			return nil, fmt.Errorf("this is %s, signal that is not called: FASTQ, SAM, BAM or CRAM is needed", format)
+		}
+	}
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	if b[0] == '@' || bytes.Count(line, []byte("\t")) >= samFields-1 {
 		return &samDecoder{}, nil
 	}
 	return nil, fmt.Errorf("not FASTQ, SAM, BAM or CRAM (the file begins with %q)", b[:min(len(b), 16)])
 }
+
+// signalFormats are files of signal by their beginnings, which people take for those of reads.
+var signalFormats = map[string]string{"\x8bPOD\r\n\x1a\n": "POD5", "BLOW5\x01": "BLOW5", "\x89HDF\r\n\x1a\n": "FAST5"}
 
 // isHeaderLine reports whether a line is one of a SAM header.
 func isHeaderLine(b []byte) bool {

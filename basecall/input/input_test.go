@@ -343,6 +343,7 @@ func TestBadRecords(t *testing.T) {
 		"cut":                {good + "@bad\nACG\n+\n", 1, "", "the file ends within a record: it is truncated"},
 		"FASTA":              {">a\nACGT\n", 0, "", "this is FASTA"},
 		"CRAM, cut off":      {"CRAM\x03\x00", 0, "", "the container that ends a CRAM file is missing"},
+		"POD5":               {"\x8bPOD\r\n\x1a\n" + strings.Repeat("x", 64), 0, "", "this is POD5, signal that is not called"},
 		"a picture":          {"\x89PNG\r\n", 0, "", "not FASTQ, SAM, BAM or CRAM"},
 		"nothing":            {"", 0, "", ""},
 		"SAM, few fields":    {"@HD\tVN:1.6\na\t4\t*\na\t4\t*\t0\t0\t*\t*\t0\t0\tAC\t!!\n", 1, "a line of 3 fields", ""},

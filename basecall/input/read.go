@@ -336,6 +336,17 @@ func (r *Read) setGroup(id string, groups map[string]*group) {
 	}
 }
 
+// namedFile is how ONT's programs name a barcode in the name of a file, with what stands before and behind it.
+var namedFile = regexp.MustCompile(`(?:^|_)(barcode\d{2,3}[A-Za-z]?|unclassified)(?:_|\.|$)`)
+
+// SetFile takes the name of the read's file, which names a barcode as Dorado and MinKNOW name files: behind the kit, or
+// between other words.
+func (r *Read) SetFile(name string) {
+	if found := namedFile.FindStringSubmatch(name); found != nil {
+		r.Barcode = found[1]
+	}
+}
+
 // SetFolder takes the name of the folder that the read's file is in, which names a barcode
 // as MinKNOW lays folders out.
 func (r *Read) SetFolder(name string) {

@@ -123,7 +123,7 @@ func (c *catalog) update(listing []Entry, now time.Time) (lost []*tracked) {
 		if f.entry.ID != (FileID{}) {
 			gone[f.entry.ID] = f
 		}
-		if f.kind == readFile && f.state != finished {
+		if f.kind == readFile && f.state != finished && f.entry.Size > 0 {
 			lost = append(lost, f)
 		}
 	}
@@ -270,10 +270,10 @@ func (f *tracked) failed(err error) bool {
 	return news
 }
 
-// unread returns the files in folders that are not finished; nil is all folders.
+// unread returns the files in folders that are not finished; nil is all folders. Nothing is missing of a file that nothing was written to.
 func (c *catalog) unread(dirs map[string]bool) (files []*tracked) {
 	for path, f := range c.files {
-		if f.kind == readFile && f.state != finished && (dirs == nil || dirs[filepath.Dir(path)]) {
+		if f.kind == readFile && f.state != finished && f.entry.Size > 0 && (dirs == nil || dirs[filepath.Dir(path)]) {
 			files = append(files, f)
 		}
 	}

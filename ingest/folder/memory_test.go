@@ -71,6 +71,7 @@ type countingFeed struct {
 func (f *countingFeed) Position() ingest.Position                           { return f.at }
 func (*countingFeed) ChunkSamples() int                                     { return testChunk }
 func (*countingFeed) Partitions() int32                                     { return testPartitions }
+func (*countingFeed) Flush(context.Context) error                           { return nil }
 func (*countingFeed) End(context.Context) error                             { return nil }
 func (*countingFeed) Put(context.Context, *signal.Read, []int16, int) error { return nil }
 func (f *countingFeed) PutCalled(_ context.Context, _ *ingest.Called) error { f.reads++; return nil }

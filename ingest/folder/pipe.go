@@ -67,7 +67,7 @@ func (w *watcher) drain(ctx context.Context, p *pipe) error {
 			}
 		}
 		if refused != nil {
-			return fmt.Errorf("%w; what came before it was sent, and its runs stay open", refused)
+			return w.breakOff(ctx, f, refused)
 		}
 	}
 	var late int64
@@ -91,6 +91,21 @@ func (w *watcher) drain(ctx context.Context, p *pipe) error {
 		return fmt.Errorf("%s: there are no reads in it", p.name)
 	}
 	return nil
+}
+
+// breakOff leaves the runs of a pipe open that ends before its end, and returns why it does, once Kafka has what came before that.
+func (w *watcher) breakOff(ctx context.Context, f *tracked, why error) error {
+	if len(f.runs) == 0 {
+		return why
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.runs)) {
+		if r := w.runs[id]; !r.ended {
+			if err := r.feed.Flush(ctx); err != nil {
+				return errors.Join(why, err)
+			}
+		}
+	}
+	return fmt.Errorf("%w; what came before it was sent, and its runs stay open", why)
 }
 
 // pipe is a pipe as a file: where nothing has come yet it is unfinished.

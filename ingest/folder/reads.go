@@ -161,7 +161,7 @@ func (f *openReads) Close() error {
 }
 
 // take makes a read of a file a found one; it returns nil for a read that isn't taken. dir is
-// the name of the folder, which gives the barcode where the read doesn't.
+// the name of the folder, which gives the barcode where the read doesn't, and then the file's name does.
 func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	switch {
 	case len(r.Sequence) == 0:
@@ -173,6 +173,9 @@ func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	}
 	if r.Barcode == "" {
 		r.SetFolder(dir)
+	}
+	if r.Barcode == "" {
+		r.SetFile(filepath.Base(path))
 	}
 	if r.Barcode == "" && (f.Naming.Demultiplexed || f.Naming.Sheet != nil) {
 		r.Barcode = input.Unclassified

@@ -2,6 +2,7 @@ package folder
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,7 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // attaching is a watch of a folder with files of called reads.
@@ -105,6 +108,93 @@ func TestLeftOutReads(t *testing.T) {
 	}
 }
 
+// TestBarcodesOfFileNames: a barcode that neither reads nor folders name is in the names of files, as Dorado and MinKNOW
+// give them.
+func TestBarcodesOfFileNames(t *testing.T) {
+	v, _ := attaching(t, map[string]string{
+		"SQK-RBK114-24_barcode01.fastq":                             "@a" + goodRead,
+		"FAZ12345_pass_barcode02_5f3b1a4c_0123_0.fastq":             "@b" + goodRead,
+		"unclassified.fastq":                                        "@c" + goodRead,
+		"bam_pass/barcode04/FAZ_pass_barcode05_0.fastq":             "@d" + goodRead,
+		"bam_pass/barcode04/FAZ_pass_barcode06_0.fastq":             "@e barcode=barcode07" + goodRead,
+		"mybarcode08x.fastq":                                        "@f" + goodRead,
+		"EXP-NBD104_barcode09.fastq.Ab12Cd":                         "@g" + goodRead,
+		"run1/" + strings.Repeat("0", 40) + "_SQK_barcode10.sam":    "h\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tDS:Z:runid=r\n",
+		"run1/" + strings.Repeat("0", 40) + "_SQK_unclassified.sam": "i\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tDS:Z:runid=r\n",
+	})
+	files := v.cfg.Files.(*ReadFiles)
+	paths, err := files.Paths()
+	require.NoError(t, err)
+	got := make(map[string]string)
+	for _, path := range paths {
+		f, err := files.Open(path, 1<<20, nil, signal.Place{})
+		require.NoError(t, err)
+		found, err := f.Next()
+		require.NoError(t, err)
+		got[found.ID()] = found.(*calledRead).Barcode
+		require.NoError(t, f.Close())
+	}
+	require.NoError(t, files.Close())
+	require.Equal(t, map[string]string{
+		"a": "barcode01", "b": "barcode02", "c": "unclassified", "d": "barcode04", "e": "barcode07", "f": "", "g": "barcode09",
+		"h": "barcode10", "i": "unclassified",
+	}, got)
+}
+
+// TestEmptyFiles: nothing is missing of a file that nothing was written to, nor when it goes away.
+func TestEmptyFiles(t *testing.T) {
+	v, said := attaching(t, map[string]string{"a.fastq": "@a" + goodRead, "b.fastq": "", "c.bam": "", "d.fastq.gz": ""})
+	v.startAndPoll(1)
+	require.NoError(t, os.Remove(filepath.Join(v.dir, "d.fastq.gz")))
+	for range 6 {
+		require.NoError(t, v.poll())
+	}
+	done, err := v.w.done(v.now)
+	v.stop()
+	require.NoError(t, err)
+	require.True(t, done)
+	require.NotContains(t, said.String(), "level=WARN")
+}
+
+// lateFeed has in Kafka only what it was told to flush.
+type lateFeed struct {
+	Feed
+	put, flushed *int
+}
+
+func (f lateFeed) PutCalled(ctx context.Context, r *ingest.Called) error {
+	*f.put++
+	return f.Feed.PutCalled(ctx, r)
+}
+
+func (f lateFeed) Flush(context.Context) error {
+	*f.flushed = *f.put
+	return nil
+}
+
+// TestPipeBreaksOff: what came before the end of a pipe that breaks off is in Kafka when that is reported, and a pipe
+// without a read has sent nothing.
+func TestPipeBreaksOff(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		reads      int
+	}{
+		{"@a" + goodRead + "@b" + goodRead + "@c runid=r\nAC", "the file ends within a record: it is truncated; what came before it was sent, and its runs stay open", 2},
+		{"@a" + goodRead + "what is this\n", "a record begins with 'w', want '@'; what came before it was sent, and its runs stay open", 1},
+		{"what is this\n", `not FASTQ, SAM, BAM or CRAM (the file begins with "what is this\n")`, 0},
+	} {
+		v, _ := attaching(t, nil)
+		put, flushed := 0, 0
+		v.cfg.Sink = func(ctx context.Context, run *streampb.Run, fn func(context.Context, Feed) error) error {
+			return v.k.sink(ctx, run, func(ctx context.Context, f Feed) error { return fn(ctx, lateFeed{f, &put, &flushed}) })
+		}
+		err := Pipe(t.Context(), v.cfg, &ReadFiles{}, "standard input", strings.NewReader(c.text), func() {})
+		require.ErrorContains(t, err, c.want)
+		require.True(t, strings.HasSuffix(err.Error(), c.want), err)
+		require.Equal(t, []int{c.reads, c.reads}, []int{put, flushed})
+	}
+}
+
 // forbiddenFiles are files of which some may not be read.
 type forbiddenFiles struct {
 	ReadFiles
@@ -189,6 +279,9 @@ func TestHeldFilesKeepTheirTurn(t *testing.T) {
 	}
 	for until, want := range map[int64]int{0: batchReads, batchReads + 1: 2 * batchReads, 4 * batchReads: 4 * batchReads, reads + 1: reads} {
 		v, _ := attaching(t, map[string]string{"a.fastq": content("a"), "b.fastq": content("b")})
+		for _, name := range []string{"a.fastq", "b.fastq"} { // as old as each other: their names decide who is first
+			require.NoError(t, os.Chtimes(filepath.Join(v.dir, name), v.now, v.now))
+		}
 		v.cfg.Files = &heldFiles{*v.cfg.Files.(*ReadFiles), until}
 		v.startAndPoll(20)
 		v.stop()

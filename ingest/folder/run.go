@@ -23,6 +23,8 @@ type Feed interface {
 	Partitions() int32
 	Put(ctx context.Context, rd *signal.Read, samples []int16, from int) error
 	PutCalled(ctx context.Context, r *ingest.Called) error
+	// Flush waits until what was put is in Kafka.
+	Flush(ctx context.Context) error
 	End(ctx context.Context) error
 }
 

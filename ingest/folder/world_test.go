@@ -155,6 +155,8 @@ func (f *fakeFeed) PutCalled(_ context.Context, r *ingest.Called) error {
 	return f.put(event{read: r.ID(), last: true})
 }
 
+func (*fakeFeed) Flush(context.Context) error { return nil }
+
 func (f *fakeFeed) End(context.Context) error { return f.put(event{end: true}) }
 
 // check says what is wrong with what was sent: every read must be there once, its
