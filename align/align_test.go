@@ -296,8 +296,9 @@ func BenchmarkSegments(b *testing.B) {
 	r, a := randomAlignment(rnd, ref, 1000, 11_000)
 	b.SetBytes(int64(len(r.Seq)))
 	b.ReportAllocs()
+	var c align.Cutter
 	for b.Loop() {
-		if _, err := align.Segments(r, a, ref); err != nil {
+		if _, err := c.Segments(r, a, ref); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,7 +5,11 @@ package align
 // and merges runs. query and ref are exactly what ops span. The result is a new
 // slice.
 func LeftAlign(ops []Op, query, ref []byte) []Op {
-	out := make([]Op, 0, len(ops)+8)
+	return appendLeftAligned(make([]Op, 0, len(ops)+8), ops, query, ref)
+}
+
+// appendLeftAligned appends them to out, which is empty.
+func appendLeftAligned(out, ops []Op, query, ref []byte) []Op {
 	qpos, rpos := 0, 0 // where the next operation starts
 	for _, op := range ops {
 		if op.Kind == Match || op.Kind == Mismatch {

@@ -31,6 +31,10 @@ type Read struct {
 	Qualities       []byte // Phred per base, or empty when unknown
 	Dwells          []byte // network frames per base, saturating at 255, or empty
 	LastChunkMs     int64  // record time of the read's last signal chunk
+	// Turned says that bases, qualities and dwells are on the reference's strand already, as SAM has
+	// them, and the bases in upper case. An alignment's query interval is of the read as sequenced
+	// all the same.
+	Turned bool
 }
 
 // Segments clips one alignment of a read to every region whose core it touches,
@@ -50,6 +54,18 @@ type Read struct {
 // Consequences: segments of two overlapping regions agree in every column of the
 // overlap; a segment and the reference give back the read.
 func Segments(r *Read, a *Alignment, ref []byte) ([]*streampb.Segment, error) {
+	return new(Cutter).Segments(r, a, ref)
+}
+
+// Cutter makes segments, and uses its memory again for the next ones. It is not safe for concurrent use.
+type Cutter struct {
+	aligned, kept []Op
+	ops, bases    []byte
+}
+
+// Segments is [Segments], of which the result is valid until the next call, and as long as the
+// read if that is [Read.Turned].
+func (c *Cutter) Segments(r *Read, a *Alignment, ref []byte) ([]*streampb.Segment, error) {
 	q, err := orient(r, a)
 	if err != nil {
 		return nil, fmt.Errorf("cutting read %s into segments: %w", r.ID, err)
@@ -57,7 +73,8 @@ func Segments(r *Read, a *Alignment, ref []byte) ([]*streampb.Segment, error) {
 	if err := a.check(q.seq, ref); err != nil {
 		return nil, fmt.Errorf("cutting read %s into segments: %w", r.ID, err)
 	}
-	ops := LeftAlign(a.Ops, q.seq, ref[a.Start:a.End])
+	c.aligned = appendLeftAligned(c.aligned[:0], a.Ops, q.seq, ref[a.Start:a.End])
+	c.ops, c.bases = c.ops[:0], c.bases[:0]
 
 	var out []*streampb.Segment
 	for region := a.Start / RegionWidth; region <= (a.End-1)/RegionWidth; region++ {
@@ -69,7 +86,7 @@ func Segments(r *Read, a *Alignment, ref []byte) ([]*streampb.Segment, error) {
 			MappingQuality: uint32(a.MappingQuality),
 			ReadLength:     uint32(len(r.Seq)), LastChunkMs: r.LastChunkMs,
 		}
-		if clip(s, ops, q, a.Start, max(0, lo-RegionHalo), min(len(ref), hi+RegionHalo)) {
+		if c.clip(s, q, a.Start, max(0, lo-RegionHalo), min(len(ref), hi+RegionHalo)) {
 			out = append(out, s)
 		}
 	}
@@ -88,6 +105,10 @@ func orient(r *Read, a *Alignment) (query, error) {
 	if a.QueryStart < 0 || a.QueryEnd > n || a.QueryStart >= a.QueryEnd {
 		return query{}, fmt.Errorf("query interval %d-%d of a read of %d bases", a.QueryStart, a.QueryEnd, n)
 	}
+	from, to := a.QueryStart, a.QueryEnd
+	if r.Turned && a.Reverse {
+		from, to = n-to, n-from
+	}
 	cut := func(what string, s []byte) ([]byte, error) {
 		if len(s) == 0 {
 			return nil, nil
@@ -95,7 +116,10 @@ func orient(r *Read, a *Alignment) (query, error) {
 		if len(s) != n {
 			return nil, fmt.Errorf("%d %s for %d bases", len(s), what, n)
 		}
-		c := slices.Clone(s[a.QueryStart:a.QueryEnd])
+		if r.Turned {
+			return s[from:to], nil
+		}
+		c := slices.Clone(s[from:to])
 		if a.Reverse {
 			slices.Reverse(c)
 		}
@@ -106,18 +130,24 @@ func orient(r *Read, a *Alignment) (query, error) {
 	if q.seq, err = cut("bases", r.Seq); err != nil {
 		return query{}, err
 	}
-	normal := &normalBases[0]
-	if a.Reverse {
-		normal = &normalBases[1]
-	}
-	for i, b := range q.seq {
-		q.seq[i] = normal[b]
+	if !r.Turned {
+		normal := &normalBases[strand(a.Reverse)]
+		for i, b := range q.seq {
+			q.seq[i] = normal[b]
+		}
 	}
 	if q.qualities, err = cut("qualities", r.Qualities); err != nil {
 		return query{}, err
 	}
 	q.dwells, err = cut("dwells", r.Dwells)
 	return q, err
+}
+
+func strand(reverse bool) int {
+	if reverse {
+		return 1
+	}
+	return 0
 }
 
 // normalBases maps the letters of a read to upper-case A, C, G and T, of its own strand
@@ -178,14 +208,14 @@ func (a *Alignment) check(seq, ref []byte) error {
 	return nil
 }
 
-// clip fills s with the columns of ops, which start at reference position start,
+// clip fills s with the columns of c.aligned, which start at reference position start,
 // that lie in [lo, hi). It reports whether any are left.
-func clip(s *streampb.Segment, ops []Op, q query, start, lo, hi int) bool {
+func (c *Cutter) clip(s *streampb.Segment, q query, start, lo, hi int) bool {
 	type column struct{ qlo, qhi, rlo int }
-	var kept []Op
+	kept := c.kept[:0]
 	var span column
 	qpos, rpos := 0, start
-	for _, op := range ops {
+	for _, op := range c.aligned {
 		n, qskip := op.Len, 0
 		if op.Kind.onReference() {
 			from, to := max(rpos, lo), min(rpos+op.Len, hi)
@@ -211,6 +241,7 @@ func clip(s *streampb.Segment, ops []Op, q query, start, lo, hi int) bool {
 			rpos += op.Len
 		}
 	}
+	c.kept = kept
 	for len(kept) > 0 && kept[len(kept)-1].Kind >= Insertion {
 		kept = kept[:len(kept)-1]
 	}
@@ -220,14 +251,19 @@ func clip(s *streampb.Segment, ops []Op, q query, start, lo, hi int) bool {
 
 	s.Start = int64(span.rlo)
 	i := span.qlo
+	ops, bases := len(c.ops), len(c.bases)
 	for _, op := range kept {
-		s.Ops = binary.AppendUvarint(s.Ops, uint64(op.Len)<<3|uint64(op.Kind))
+		c.ops = binary.AppendUvarint(c.ops, uint64(op.Len)<<3|uint64(op.Kind))
 		if op.Kind == Mismatch || op.Kind == Insertion {
-			s.Bases = append(s.Bases, q.seq[i:i+op.Len]...)
+			c.bases = append(c.bases, q.seq[i:i+op.Len]...)
 		}
 		if op.Kind.onQuery() {
 			i += op.Len
 		}
+	}
+	s.Ops = c.ops[ops:len(c.ops):len(c.ops)]
+	if len(c.bases) > bases {
+		s.Bases = c.bases[bases:len(c.bases):len(c.bases)]
 	}
 	if q.qualities != nil {
 		s.Qualities = q.qualities[span.qlo:span.qhi:span.qhi]

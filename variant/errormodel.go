@@ -57,7 +57,11 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte, 
 	bin, qualities, poor := byte(noQuality), s.GetQualities(), isPoor(class)
 	rpos, qpos, base := start, 0, 0
 	var seen [2][binCount]uint32 // aligned bases by quality bin; twice, as one counter at a time waits for itself
-	var gaps []lengthGap
+	var own passages
+	if p == nil {
+		p = &own
+	}
+	gaps := p.gaps[:0]
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {
 		case align.Match:
@@ -140,6 +144,8 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte, 
 	}
 	c.pass(start, end, reverse, ref, p)
 	c.lengths.change(gaps, start, end, reverse, ref)
+	clear(gaps) // the segment's bases
+	p.gaps = gaps
 }
 
 // baseCode maps A, C, G, T to 0 to 3 and everything else to 4.

@@ -13,6 +13,7 @@ package variant
 type passages struct {
 	first, blocks int         // that reads can pass, the first counted from the contig's start
 	reads         [2][]uint32 // by strand and block; nil: none
+	gaps          []lengthGap // memory for those of a read
 }
 
 // passageWidth is the bases of a block: a part of what long reads span, and many enough that tallies
@@ -32,7 +33,7 @@ func (c *errorCounts) pass(start, end int, reverse bool, ref []byte, p *passages
 	one[strand] = 1
 	// Blocks begin behind the read's first base, at which a homopolymer may be cut.
 	first, last := start/passageWidth+1, end/passageWidth
-	if p == nil || first >= last {
+	if p.blocks == 0 || first >= last {
 		c.passColumns(start, end, ref, one)
 	} else {
 		c.passColumns(start, first*passageWidth, ref, one)

@@ -24,6 +24,10 @@ type binaryReader struct {
 	header *sam.Header
 	tail   *textfile.Tail // nil: in itself reports a file that is cut off
 	part   bool           // only chunks are read, so the end isn't
+
+	reuse  bool // memory and seq are those of the last record
+	memory []byte
+	seq    []sam.Doublet
 }
 
 // ErrCut says that a BAM file ends without the block that marks its end. Such a file may end between
@@ -138,7 +142,13 @@ func (b *binaryReader) length() (int, error) {
 // bytes reads n bytes, and holds no more memory than there are bytes if that is a lot.
 func (b *binaryReader) bytes(n int) ([]byte, error) {
 	if n <= 1<<20 {
-		out := make([]byte, n)
+		out := b.memory[:0]
+		if b.reuse {
+			b.memory = slices.Grow(out, n)
+			out = b.memory[:n]
+		} else {
+			out = make([]byte, n)
+		}
 		_, err := io.ReadFull(b.in, out)
 		return out, err
 	}
@@ -172,15 +182,23 @@ func (b *binaryReader) read() (*sam.Record, error) {
 		}
 		return nil, err
 	}
-	return parseRecord(body, b.header.Refs())
+	var seq []sam.Doublet
+	if b.reuse {
+		seq = b.seq[:0]
+	}
+	rec, err := parseRecord(body, b.header.Refs(), seq)
+	if err == nil {
+		b.seq = rec.Seq.Seq
+	}
+	return rec, err
 }
 
 // errShort says that what a record holds is longer than the record.
 var errShort = errors.New("the record is shorter than it says")
 
-// parseRecord reads a record, which keeps body. A CIGAR that stands in the tag CG is
+// parseRecord reads a record, which keeps body and seq, memory for its bases. A CIGAR that stands in the tag CG is
 // brought back to its place (section 4.2.2).
-func parseRecord(body []byte, refs []*sam.Reference) (*sam.Record, error) {
+func parseRecord(body []byte, refs []*sam.Reference, seq []sam.Doublet) (*sam.Record, error) {
 	order := binary.LittleEndian
 	signed := func(at int) int { return int(int32(order.Uint32(body[at:]))) }
 	rec := &sam.Record{
@@ -203,7 +221,7 @@ func parseRecord(body []byte, refs []*sam.Reference) (*sam.Record, error) {
 		rec.Cigar = operationsOf(rest[:4*operations])
 		rest = rest[4*operations:]
 	}
-	rec.Seq = sam.Seq{Length: bases, Seq: make([]sam.Doublet, (bases+1)/2)}
+	rec.Seq = sam.Seq{Length: bases, Seq: slices.Grow(seq, (bases+1)/2)[:(bases+1)/2]}
 	for i := range rec.Seq.Seq {
 		rec.Seq.Seq[i] = sam.Doublet(rest[i])
 	}

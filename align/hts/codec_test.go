@@ -16,7 +16,9 @@ import (
 
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
 )
 
@@ -256,6 +258,60 @@ func TestParseLeavesRecords(t *testing.T) {
 	}
 	require.Greater(t, parsed, 500)
 	require.Greater(t, reversed, 100)
+}
+
+// TestMemoryIsUsedAgain: what is read, parsed and cut in memory that is used again is what it is in
+// memory of its own.
+func TestMemoryIsUsedAgain(t *testing.T) {
+	ref := bytes.Repeat([]byte("ACGTTGCA"), 10_000)
+	text, err := hts.NewSAMReader(strings.NewReader(header + strings.Join(anyLines(rand.New(rand.NewPCG(2, 2)), 2000), "\n") + "\n"))
+	require.NoError(t, err)
+	var file bytes.Buffer
+	w, err := hts.NewWriter(&file, hts.BAM, text.Lines(), text.Header().Refs(), 1)
+	require.NoError(t, err)
+	var whole [][]byte
+	for {
+		rec, err := text.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.NoError(t, w.Write(rec))
+		whole = append(whole, binaryOf(rec))
+	}
+	require.NoError(t, w.Close())
+	r, err := hts.NewBAMReader(bytes.NewReader(file.Bytes()), 2)
+	require.NoError(t, err)
+	defer r.Close()
+	r.Reuse()
+	var parser hts.Parser
+	var cutter align.Cutter
+	compared := 0
+	for i := range whole {
+		rec, err := r.Read()
+		require.NoError(t, err)
+		require.Equal(t, whole[i], binaryOf(rec))
+		if rec.Ref == nil {
+			continue
+		}
+		read, a, err := hts.Parse(rec, ref)
+		again, b, errAgain := parser.Parse(rec, ref)
+		require.Equal(t, err, errAgain)
+		if err != nil {
+			continue
+		}
+		require.Equal(t, a, b)
+		want, err := align.Segments(read, a, ref)
+		require.NoError(t, err)
+		got, err := cutter.Segments(again, b, ref)
+		require.NoError(t, err)
+		require.Len(t, got, len(want))
+		for k := range want {
+			require.True(t, proto.Equal(want[k], got[k]), "%s: %v, not %v", rec.Name, got[k], want[k])
+			compared++
+		}
+	}
+	require.Greater(t, compared, 300)
 }
 
 // binaryOf is everything that a record holds.

@@ -29,6 +29,30 @@ var (
 // its alignment, and leaves the record as it is. ref is the reference sequence that it is
 // aligned to. Errors are ErrNoMatch, ErrSpliced, ErrBeyond or ErrCIGAR, with details.
 func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
+	read, a, err := new(Parser).Parse(rec, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	read.Turned = false
+	if a.Reverse {
+		// SAM holds the read on the reference's strand.
+		align.ReverseComplement(read.Seq)
+		read.Qualities = slices.Clone(read.Qualities)
+		slices.Reverse(read.Qualities)
+	}
+	return read, a, nil
+}
+
+// Parser parses records, and uses its memory again for the next one. It is not safe for concurrent
+// use.
+type Parser struct {
+	seq []byte
+	ops []align.Op
+}
+
+// Parse is [Parse], but what it returns is valid until the next call, and the read is left on the
+// reference's strand, see [align.Read.Turned], with N for what is none of the four bases.
+func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	if rec.Pos < 0 || rec.Pos >= len(ref) {
 		return nil, nil, fmt.Errorf("%w: position %d of %d", ErrBeyond, rec.Pos+1, len(ref))
 	}
@@ -44,15 +68,16 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	case span > len(ref)-rec.Pos:
 		return nil, nil, fmt.Errorf("%w: %d bases from position %d of %d", ErrBeyond, span, rec.Pos+1, len(ref))
 	}
-	seq := Bases(rec, ref)
-	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec)}
+	seq := p.bases(rec, ref)
+	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec), Turned: true}
 	if rec.Flags&sam.Read2 != 0 {
 		read.Part = 1
 	}
 	a := &align.Alignment{
 		Contig: rec.Ref.Name(), Start: rec.Pos, MappingQuality: rec.MapQ,
-		Supplementary: rec.Flags&sam.Supplementary != 0,
+		Supplementary: rec.Flags&sam.Supplementary != 0, Ops: p.ops[:0],
 	}
+	defer func() { p.ops = a.Ops }()
 	add := func(kind align.OpKind, n int) {
 		switch k := len(a.Ops); {
 		case n == 0:
@@ -113,10 +138,6 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	}
 	a.QueryStart = start
 	if rec.Flags&sam.Reverse != 0 {
-		// SAM holds the read on the reference's strand; a Read is as sequenced.
-		align.ReverseComplement(read.Seq)
-		read.Qualities = slices.Clone(read.Qualities)
-		slices.Reverse(read.Qualities)
 		a.Reverse = true
 		a.QueryStart, a.QueryEnd = len(seq)-a.QueryEnd, len(seq)-a.QueryStart
 	}
@@ -145,6 +166,36 @@ func Bases(rec *sam.Record, ref []byte) []byte {
 		rpos += n * consumes.Reference
 	}
 	return bytes.ReplaceAll(seq, []byte("="), []byte("N"))
+}
+
+// fourBases are the two bases of a byte of BAM, N for what is none of the four.
+var fourBases = func() (t [256][2]byte) {
+	const letters = "NACNGNNNTNNNNNNN"
+	for i := range t {
+		t[i] = [2]byte{letters[i>>4], letters[i&15]}
+	}
+	return t
+}()
+
+// bases are those of a record, N for what is none of the four.
+func (p *Parser) bases(rec *sam.Record, ref []byte) []byte {
+	n := rec.Seq.Length
+	p.seq = slices.Grow(p.seq[:0], n+1)[:n+1]
+	asReference := false // some bases are written as =
+	for i, two := range rec.Seq.Seq[:(n+1)/2] {
+		asReference = asReference || two>>4 == 0 || two&15 == 0 && 2*i+1 < n
+		*(*[2]byte)(p.seq[2*i:]) = fourBases[two]
+	}
+	p.seq = p.seq[:n]
+	if asReference {
+		p.seq = Bases(rec, ref)
+		for i, b := range p.seq {
+			if !known[b] {
+				p.seq[i] = 'N'
+			}
+		}
+	}
+	return p.seq
 }
 
 // matches is how many of the first bases are the same and among A, C, G and T. Both are

@@ -103,6 +103,14 @@ func (r *Reader) Read() (*sam.Record, error) {
 	return rec, nil
 }
 
+// Reuse makes Read use memory again: of a record of BAM or CRAM the bases, qualities and tags are then
+// valid until the next one is read. It belongs before the first.
+func (r *Reader) Reuse() {
+	if r.binary != nil {
+		r.binary.reuse = true
+	}
+}
+
 // Unended reports whether the last record was a line of SAM without a line end: where a file
 // may have been cut off, it can be half a line.
 func (r *Reader) Unended() bool { return r.text != nil && r.text.unended }

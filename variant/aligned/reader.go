@@ -34,6 +34,7 @@ type Alignments struct {
 	contigs []*genome.Contig // by number of the reference sequence; nil: not in the genome
 
 	records *hts.Reader
+	parser  hts.Parser
 	runs    map[string]string // by read group; none of those that name none
 	close   func() error
 	index   *hts.Index // nil: there is none
@@ -117,6 +118,7 @@ func read(r io.Reader, g *genome.Genome) (*Alignments, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.records.Reuse()
 	a.close, a.header = a.records.Close, a.records.Header()
 	if len(a.header.Refs()) == 0 {
 		_ = a.Close()
@@ -222,8 +224,10 @@ func group(rec *sam.Record) string {
 // parse is a record as a read and its alignment. The read is of the run that its read group
 // names, or its tag DS, as it is on the stream: a read is known by its run and its name, and in
 // the order of what that makes of it reads are weighed.
+//
+// Both are valid until the next call.
 func (a *Alignments) parse(rec *sam.Record, contig *genome.Contig) (*align.Read, *align.Alignment, error) {
-	read, alignment, err := hts.Parse(rec, contig.Seq)
+	read, alignment, err := a.parser.Parse(rec, contig.Seq)
 	if err != nil {
 		return nil, nil, err
 	}

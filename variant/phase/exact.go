@@ -34,6 +34,7 @@ func (g *graph) solve() {
 	var active []*read
 	cursor := make(map[*read]int)
 	worth := []int64{0} // per split of the active reads, of the sites so far
+	var memory projection
 	for j := range g.sites {
 		c := &columns[j]
 		c.carried = len(active)
@@ -49,7 +50,7 @@ func (g *graph) solve() {
 				on |= 1 << i
 			}
 		}
-		worth, c.best = c.project(worth, on)
+		worth, c.best = c.project(worth, on, &memory)
 		active = slices.DeleteFunc(active, func(r *read) bool { return r.last() <= j })
 	}
 
@@ -65,19 +66,29 @@ func (g *graph) solve() {
 	}
 }
 
+// projection is memory of [column.project].
+type projection struct {
+	next, balance []int64
+	kept          []uint16
+}
+
 // project adds what the column is worth to worth, which is by split of the reads
 // it carries, and keeps the best for every split of the reads in on.
-func (c *column) project(worth []int64, on int) (next []int64, best []uint16) {
+//
+// What worth is in becomes m's.
+func (c *column) project(worth []int64, on int, m *projection) (next []int64, best []uint16) {
 	n := len(c.llr)
 	size := 1 << bits.OnesCount(uint(on))
-	next, best = make([]int64, size), make([]uint16, size)
+	next, best = slices.Grow(m.next[:0], size)[:size], make([]uint16, size)
 	for i := range next {
 		next[i] = math.MinInt64
 	}
+	m.next = worth
 	// A split's balance and its bits in on follow from those of the split without
 	// its lowest bit.
-	balance, kept := make([]int64, 1<<n), make([]uint16, 1<<n)
-	balance[0] = c.balance(0)
+	m.balance, m.kept = slices.Grow(m.balance[:0], 1<<n)[:1<<n], slices.Grow(m.kept[:0], 1<<n)[:1<<n]
+	balance, kept := m.balance, m.kept
+	balance[0], kept[0] = c.balance(0), 0
 	mask := 1<<c.carried - 1
 	for s := range balance {
 		if s > 0 {
