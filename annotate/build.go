@@ -185,7 +185,7 @@ func (f *feature) aliases() []string {
 	}
 	for _, x := range slices.Concat(f.list("Dbxref"), f.list("db_xref")) {
 		if strings.HasPrefix(x, "GeneID:") || strings.HasPrefix(x, "HGNC:") {
-			names = append(names, x)
+			names = append(names, strings.Replace(x, "HGNC:HGNC:", "HGNC:", 1)) // newer files have the prefix twice
 		}
 	}
 	return names

@@ -334,6 +334,32 @@ c	x	CDS	20	40	.	+	0	ID=CDS:ENSP2;Parent=transcript:ENST2;protein_id=ENSP2
 	}
 }
 
+// TestGenesByNumber: HGNC's number of a gene selects its one coding transcript, with the prefix once, twice or without.
+func TestGenesByNumber(t *testing.T) {
+	g := readGenome(t, ">c\n"+gene14.seq+"\n")
+	for _, written := range []string{"HGNC:10683", "HGNC:HGNC:10683"} {
+		m, err := ReadModel(strings.NewReader(rows(
+			"c gene 11 40 + . ID=gene-TOY;Name=TOY;Dbxref=GeneID:6392,"+written,
+			"c mRNA 11 40 + . ID=rna-NM_1.1;Parent=gene-TOY;transcript_id=NM_1.1",
+			"c exon 11 40 + . ID=e;Parent=rna-NM_1.1",
+			"c CDS 17 40 + 0 ID=cds-NP_1.1;Parent=rna-NM_1.1;protein_id=NP_1.1",
+		)), g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := NewNormalizer(New(g, m), ProteinStyle{})
+		for _, selector := range []string{"HGNC:10683", "10683", "GeneID:6392", "TOY"} {
+			got, err := n.Normalize("c(" + selector + "):c.5A>G")
+			if err != nil || got.Description != "c(NM_1.1):c.5A>G" {
+				t.Errorf("%s of %s: %+v %v", selector, written, got, err)
+			}
+		}
+		if got, err := n.Normalize("c(6392):c.5A>G"); err == nil || !strings.Contains(err.Error(), `transcript "6392" is unknown`) {
+			t.Errorf("a number of no gene of HGNC: %+v %v", got, err)
+		}
+	}
+}
+
 // TestTranscriptsAsContigs: RefSeq's record of a transcript has its rows under the name of the gene; the contig's name is the
 // transcript's.
 func TestTranscriptsAsContigs(t *testing.T) {

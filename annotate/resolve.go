@@ -59,7 +59,7 @@ func unversioned(accession string) string {
 
 // find are the transcripts that a name may mean, and whether it is a transcript's own.
 func (x *index) find(name string) (list []*transcript, own bool) {
-	for _, id := range []string{name, accession(name)} {
+	for _, id := range []string{name, accession(name), "HGNC:" + name} { // Mutalyzer's selectors may be HGNC's bare numbers
 		for i, m := range []map[string][]*transcript{x.transcripts, x.proteins, x.genes} {
 			if list := m[id]; len(list) > 0 {
 				return list, i == 0
