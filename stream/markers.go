@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -144,6 +145,15 @@ func (m *Markers) RunsOf(sample string) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// Runs lists the known runs, by id.
+func (m *Markers) Runs() []*streampb.Run {
+	var runs []*streampb.Run
+	for _, id := range slices.Sorted(maps.Keys(m.runs)) {
+		runs = append(runs, m.runs[id].run)
+	}
+	return runs
 }
 
 // Open lists the runs that have not ended, by id.

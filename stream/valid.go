@@ -115,8 +115,29 @@ func validCalls(m *streampb.CallRecord) error {
 		return validCoverage(body.Coverage)
 	case *streampb.CallRecord_Reference:
 		return validReference(body.Reference)
+	case *streampb.CallRecord_CarryOver:
+		return validCarryOver(body.CarryOver)
+	case *streampb.CallRecord_CarryOverEnd:
+		return validName("run", body.CarryOverEnd.GetRun())
 	}
 	return decodeErrorf(CodeInvalid, "record holds neither a call nor coverage nor blocks nor a marker")
+}
+
+func validCarryOver(c *streampb.CarryOver) error {
+	if err := firstError(
+		validName("run", c.GetRun()), validName("sample", c.GetSample()), validName("contig", c.GetContig()),
+		validName("basis", c.GetBasis()), validText("control", c.GetControl())); err != nil {
+		return err
+	}
+	switch {
+	case c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "" || len(c.GetRef()) > maxAllele || len(c.GetAlt()) > maxAllele:
+		return decodeErrorf(CodeInvalid, "carry-over of an allele at %d that replaces %d bases by %d", c.GetPos(), len(c.GetRef()), len(c.GetAlt()))
+	case !(c.GetShare() >= 0 && c.GetShare() <= 1):
+		return decodeErrorf(CodeInvalid, "carry-over at %d has a share of %v", c.GetPos(), c.GetShare())
+	case c.GetControlAlt() > c.GetControlDepth():
+		return decodeErrorf(CodeInvalid, "carry-over at %d: %d of %d reads of the control show it", c.GetPos(), c.GetControlAlt(), c.GetControlDepth())
+	}
+	return nil
 }
 
 func validWatch(m *streampb.WatchRecord) error {

@@ -156,6 +156,18 @@ func (p *publisher) alive(tile int) []*published {
 	return out
 }
 
+// Calls lists the calls that stand, by position. They are not to be changed. Nothing of the region changes.
+func (r *Region) Calls() []*streampb.Call {
+	var out []*streampb.Call
+	for i := range r.tiles {
+		for _, a := range r.publishing.alive(i) {
+			out = append(out, a.call)
+		}
+	}
+	r.publishing.rest()
+	return out
+}
+
 // revise makes c, of the given tile, the next revision of its allele.
 func (p *publisher) revise(tile int, c *streampb.Call, status streampb.CallStatus, reason string) *streampb.Call {
 	a := p.find(tile, c)

@@ -88,7 +88,7 @@ type Alert struct {
 	// Carried is the reads that show what the alert is about by their bases, called or not; of several the most.
 	Carried  *Carried `json:"carried,omitempty"`
 	Coverage *Covered `json:"coverage,omitempty"` // of the places that the rule covers
-	// CarryOver is what makes the answer doubtful, once all samples of the run are known: of several alleles that the rule goes by the most of it.
+	// CarryOver is what makes the answer doubtful, in runs with controls: of the allele that says most.
 	CarryOver   *event.CarryOver `json:"carry_over,omitempty"`
 	Probability Probability      `json:"probability"`
 	// Model is what a model says, of rules that ask one.

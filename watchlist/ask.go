@@ -247,8 +247,29 @@ func (t *Tracker) answerModel(alerts []Alert, s *subject, j *biomarker.Predictio
 		}
 	}
 	next.Reason = reasonOf(&a, state)
+	if state == NotCallable || state == Pending {
+		if from := t.carriedBeneath(s.use, a.Missing); from != nil {
+			next.CarryOver = from.call.CarryOver
+			next.Reason += "; " + carriedOver(from)
+		}
+	}
 	st.said = said
 	return st.answer.say(alerts, next)
+}
+
+// carriedBeneath is an allele that carry-over explains and because of which one of some codons isn't known; nil: there is none.
+func (t *Tracker) carriedBeneath(use *modelUse, codons []biomarker.Codon) *seen {
+	for _, s := range t.watch.subjects {
+		if !s.hidden || s.use != use || s.part >= len(use.model.Codons) || !slices.Contains(codons, use.model.Codons[s.part]) {
+			continue
+		}
+		for _, a := range t.states[s.number].alleles {
+			if c := a.call.CarryOver; !a.gone() && c != nil && c.Explained {
+				return a
+			}
+		}
+	}
+	return nil
 }
 
 // leastCovered is the least depth of the codons that are covered by depth; 0: none is.

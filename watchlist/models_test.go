@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/biomarker"
@@ -165,6 +166,25 @@ func TestModelRule(t *testing.T) {
 	require.Equal(t, []string{"lineage model PENDING>NOT_CALLABLE final"}, briefs(named(final, "lineage")))
 	require.Equal(t, "1 of 2 codons are not covered", named(final, "lineage")[0].Reason)
 	require.Equal(t, []string{"E118K protein DETECTED>DETECTED final"}, briefs(named(final, "E118K")))
+}
+
+// TestModelAndCarryOver: a change that carry-over explains isn't known to a model, and the answer says why.
+func TestModelAndCarryOver(t *testing.T) {
+	b := withModel(t)
+	tr := b.w.NewTracker("lambda")
+	v := b.allele(t, 37589, "C", "T", 22, 22)
+	v.Call.Qual = 60
+	b.coverAll(tr, 40, 1)
+	require.Equal(t, []string{"drug model SUSCEPTIBLE>RESISTANT"}, briefs(named(tr.Variant(v), "drug")))
+	share := 0.9
+	v = revised(v, "FINAL", 60, 22, 22)
+	v.Call.Filters, v.Call.CarryOver = []string{"CarryOver"}, &event.CarryOver{Explained: true, Share: &share, Basis: "contamination", Control: "water", ControlAlt: 2, ControlDepth: 3}
+	tr.Variant(v)
+	drug := named(tr.RunEnd("run"), "drug")
+	require.NoError(t, tr.Err())
+	require.Equal(t, watchlist.NotCallable, drug[len(drug)-1].State)
+	require.Equal(t, v.Call.CarryOver, drug[0].CarryOver)
+	require.Equal(t, "not covered: cI:118; carry-over explains J02459.1:37589 C>T: at most 90 % of its reads are carry-over, by what the controls show (control water: 2 of 3 reads)", drug[0].Reason)
 }
 
 func TestModelRuleWithoutTheChange(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -90,6 +91,9 @@ func (s *subject) changesOf(scope Scope) int {
 func (a *Alert) showEvidence(s *subject, from *seen, f *finding) {
 	alt, depth := from.counts()
 	allele := from.allele
+	if c := from.call.CarryOver; c != nil && c.Explained && f.state != Detected {
+		a.CarryOver = c
+	}
 	a.Allele, a.Consequence = &allele, from.consequence
 	a.Run = cmp.Or(from.run, a.Run)
 	a.Evidence = &Evidence{
@@ -134,11 +138,21 @@ func rounded(v float64, decimals int) float64 {
 // showIt states how many reads show the alert's subject.
 func showIt(alt, depth int) string { return fmt.Sprintf("%d of %d reads show it", alt, depth) }
 
+// carriedOver says in words what carry-over explains of an allele.
+func carriedOver(a *seen) string {
+	return fmt.Sprintf("carry-over explains %s:%d %s>%s: %s", a.allele.Contig, a.allele.Pos, a.allele.Ref, a.allele.Alt, a.call.CarryOver)
+}
+
 // lacks says in words what DETECTED needs besides.
 func (s *test) lacks(a *seen) []string {
 	var list []string
-	if !s.accepts(a.call.Filters) {
-		list = append(list, "called, but filtered as "+strings.Join(a.call.Filters, ", "))
+	filters := a.call.Filters
+	if c := a.call.CarryOver; c != nil && c.Explained {
+		list = append(list, carriedOver(a))
+		filters = slices.DeleteFunc(slices.Clone(filters), func(f string) bool { return f == "CarryOver" })
+	}
+	if !s.accepts(filters) {
+		list = append(list, "called, but filtered as "+strings.Join(filters, ", "))
 	}
 	if unmet := s.unmet(a); len(unmet) > 0 {
 		list = append(list, "missing: "+strings.Join(unmet, ", "))

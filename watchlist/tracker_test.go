@@ -255,6 +255,21 @@ func TestStates(t *testing.T) {
 			v.Call.Filters = []string{"StrandBias"}
 			return append(tr.Variant(v), append(b.coverAll(tr, 22, 1), tr.RunEnd("run")...)...)
 		}, []string{"r allele PENDING>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
+		{"explained by carry-over from some time on", exact, func(b *bench, tr *watchlist.Tracker) []watchlist.Alert {
+			v := b.allele(t, 37589, "C", "T", 20, 22)
+			alerts := tr.Variant(v)
+			share := 0.9
+			v = revised(v, "FINAL", 30, 20, 22)
+			v.Call.Filters, v.Call.CarryOver = []string{"CarryOver"}, &event.CarryOver{Explained: true, Share: &share, Basis: "hopping", Control: "water", ControlAlt: 2, ControlDepth: 3}
+			alerts = append(alerts, tr.Variant(v)...)
+			alerts = append(alerts, append(b.coverAll(tr, 22, 1), tr.RunEnd("run")...)...)
+			require.Nil(t, alerts[0].CarryOver)
+			for _, a := range alerts[1:] {
+				require.Equal(t, "20 of 22 reads show it; carry-over explains J02459.1:37589 C>T: at most 90 % of its reads are carry-over, by reads of other samples (control water: 2 of 3 reads)", a.Reason)
+				require.Equal(t, v.Call.CarryOver, a.CarryOver)
+			}
+			return alerts
+		}, []string{"r allele PENDING>DETECTED", "r allele DETECTED>SUSPECTED", "r allele SUSPECTED>SUSPECTED final"}},
 		{"shown by most reads, and never called", exact, func(b *bench, tr *watchlist.Tracker) []watchlist.Alert {
 			alerts := tr.Coverage(shows(b.covered(37588, 37589, 30, 1), 37589, 28))
 			alerts = append(alerts, tr.RunEnd("run")...)

@@ -94,7 +94,7 @@ type Call struct {
 	Filters          []string `json:"filters,omitempty"` // none: PASS
 	// Motif is what the filter MotifArtifact goes by.
 	Motif *Motif `json:"motif,omitempty"`
-	// CarryOver is what the filter CarryOver goes by; absent: the run has no control, or its end is still to come.
+	// CarryOver is what the filter CarryOver goes by; absent: the run has no control, or nothing was assessed yet.
 	CarryOver  *CarryOver `json:"carry_over,omitempty"`
 	Depth      uint32     `json:"depth"`
 	RefForward uint32     `json:"ref_forward"`
@@ -118,6 +118,22 @@ type CarryOver struct {
 	Control      string `json:"control"`
 	ControlAlt   uint32 `json:"control_alt"`
 	ControlDepth uint32 `json:"control_depth"`
+}
+
+// String is what carry-over explains, for people.
+func (c *CarryOver) String() string {
+	control := fmt.Sprintf("control %s: %d of %d reads", c.Control, c.ControlAlt, c.ControlDepth)
+	if c.Share == nil {
+		return "carry-over is not bounded (" + control + ")"
+	}
+	source := "reads of other samples"
+	switch c.Basis {
+	case "no_source":
+		return "no other sample and no control shows it (" + control + ")"
+	case "contamination":
+		source = "what the controls show"
+	}
+	return fmt.Sprintf("at most %.0f %% of its reads are carry-over, by %s (%s)", 100**c.Share, source, control)
 }
 
 // Motif is a motif that reads of one strand get wrong, as the region of a million positions shows it

@@ -39,6 +39,7 @@ type contigKey struct{ sample, contig string }
 type contig struct {
 	key     contigKey
 	alleles []*standing // by place
+	carried []*carried  // by place
 	version uint64      // counts its changes
 }
 

@@ -38,6 +38,8 @@ type Config struct {
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 	Watch   *Watch       // nil: no panels
+	// AwaitCarryOver reports whether a run's end waits until all of its carry-over has been assessed; nil: none does.
+	AwaitCarryOver func(*streampb.Run) bool
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -121,6 +123,7 @@ type handler struct {
 	partition, partitions int32
 	markers               stream.Markers
 	neighbours            neighbours
+	ends                  ends
 	fingerprint           string
 	unwatched             bool // it was said that coverage is dropped
 	log                   *slog.Logger
@@ -148,13 +151,18 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if err != nil || !complete {
 			return nil, err
 		}
-		own := h.markers.Forward(body.RunEnd, h.partition, h.partitions)
-		outs, err := event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
-		if err != nil {
-			return nil, err
+		if run := body.RunEnd.GetRun(); h.cfg.AwaitCarryOver != nil && h.cfg.AwaitCarryOver(run) && h.ends.hold(run.GetId()) {
+			return nil, nil
 		}
-		watch, err := h.watchMarker(body.RunEnd, true)
-		return append(outs, watch...), err
+		return h.runEnd(body.RunEnd)
+	case *streampb.CallRecord_CarryOver:
+		revisions := h.neighbours.assess(body.CarryOver)
+		if replayed {
+			return nil, nil
+		}
+		return h.publish(nil, revisions)
+	case *streampb.CallRecord_CarryOverEnd:
+		return h.carryOverEnd(body.CarryOverEnd.GetRun())
 	case *streampb.CallRecord_Coverage:
 		return h.watchCoverage(body.Coverage)
 	case *streampb.CallRecord_Reference:
@@ -174,14 +182,27 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	return h.publish(m.GetCall(), revisions)
 }
 
+// runEnd passes the end of a run on.
+func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	own := h.markers.Forward(mk, h.partition, h.partitions)
+	outs, err := event.RunEndRecords(h.cfg.Topics.Variants, h.cfg.VariantsPartitions, own)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := h.watchMarker(mk, true)
+	return append(outs, watch...), err
+}
+
 // publish returns the events that follow from a revision of a call: one about
-// it, and one about each neighbour that it makes do something else.
+// it, and one about each neighbour that it makes do something else. nil: they
+// follow from what carry-over explains.
 func (h *handler) publish(c *streampb.Call, revisions []revision) ([]stream.Out, error) {
 	var outs []stream.Out
 	for _, r := range revisions {
 		v := h.annotate(r.call)
 		v.Revision, v.Haplotype = r.number, r.compounds
-		if r.call != c {
+		showCarryOver(&v, h.neighbours.carriedOver(r.call))
+		if c != nil && r.call != c {
 			// What changed a neighbour's event is the signal behind this call.
 			v.LastChunk = latest(v.LastChunk, event.FromCall(c, annotate.Annotation{}).LastChunk)
 		}

@@ -21,14 +21,18 @@ const (
 	// stateVersion counts changes of what the sections are; stream/STATE.md
 	// describes them.
 	stateVersion = 1
-	// contigVersion is the newest encoding of a contig's section.
-	contigVersion = 1
+	// contigVersion is the encoding of a contig's section without carry-over, and
+	// carriedVersion with it.
+	contigVersion  = 1
+	carriedVersion = 2
 	// neighboursVersion counts the changes of this package, and of haplotypes,
 	// that make other events follow from the same calls.
 	neighboursVersion = 1
 
 	maxName        = 512 // of a sample or contig, as in records
 	maxSectionName = 512
+	maxPosition    = 1 << 40
+	maxAllele      = 1 << 20
 )
 
 // fingerprint is a hash over what the state depends on besides records.
@@ -49,6 +53,9 @@ func (h *handler) Format() stream.StateFormat {
 // Sections lists the markers and each contig of each sample.
 func (h *handler) Sections() []stream.Section {
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
+	if h.ends.version > 0 {
+		list = append(list, stream.Section{Name: endsSection, Version: h.ends.version})
+	}
 	for name, on := range h.neighbours.sections {
 		list = append(list, stream.Section{Name: name, Version: on.version})
 	}
@@ -60,6 +67,9 @@ func (h *handler) Sections() []stream.Section {
 func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 	if name == stream.MarkersSection {
 		return h.markers.AppendState(b)
+	}
+	if name == endsSection {
+		return h.ends.append(b), nil
 	}
 	on := h.neighbours.sections[name]
 	if on == nil {
@@ -76,6 +86,12 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 func (h *handler) RestoreSection(name string, b []byte) error {
 	if name == stream.MarkersSection {
 		return h.markers.RestoreState(b)
+	}
+	if name == endsSection {
+		if err := h.ends.restore(b); err != nil {
+			return fmt.Errorf("restoring section %q: %w", name, err)
+		}
+		return nil
 	}
 	if err := h.neighbours.restore(b); err != nil {
 		return fmt.Errorf("restoring section %q: %w", name, err)
@@ -97,7 +113,11 @@ func (k contigKey) section() string {
 // append writes what stands on a contig. What all of its calls have in common is
 // written once.
 func (on *contig) append(b []byte) ([]byte, error) {
-	b = packed.AppendBytes(packed.AppendBytes(append(b, contigVersion), on.key.sample), on.key.contig)
+	version := byte(contigVersion)
+	if len(on.carried) > 0 {
+		version = carriedVersion
+	}
+	b = packed.AppendBytes(packed.AppendBytes(append(b, version), on.key.sample), on.key.contig)
 	b = packed.AppendLen(b, len(on.alleles))
 	for _, s := range on.alleles {
 		call := proto.CloneOf(s.call)
@@ -115,13 +135,16 @@ func (on *contig) append(b []byte) ([]byte, error) {
 		}
 		b = packed.AppendBytes(b, compounds)
 	}
+	if version == carriedVersion {
+		return on.appendCarried(b)
+	}
 	return b, nil
 }
 
 // restore reads what append wrote.
 func (n *neighbours) restore(b []byte) error {
 	in := packed.NewReader(b)
-	in.Version(contigVersion)
+	version := in.Version(carriedVersion)
 	key := contigKey{in.String(maxName), in.String(maxName)}
 	if n.contigs[key] != nil {
 		in.Fail("contig %q of sample %q comes twice", key.contig, key.sample)
@@ -137,11 +160,15 @@ func (n *neighbours) restore(b []byte) error {
 		}
 		alleles = append(alleles, s)
 	}
+	var assessed []*carried
+	if version == carriedVersion {
+		assessed = restoreCarried(in)
+	}
 	if err := in.Done(); err != nil {
 		return err
 	}
 	on := n.at(key)
-	on.alleles, on.version = alleles, 1
+	on.alleles, on.carried, on.version = alleles, assessed, 1
 	return nil
 }
 

@@ -24,6 +24,8 @@ import (
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant/carryover"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -32,14 +34,15 @@ func main() { os.Exit(cli.Main(program())) }
 func program() *cobra.Command { return cli.Program(command(), processor.Parts()...) }
 
 type config struct {
-	kafka   cli.KafkaFlags
-	engines processor.Flags
-	stream  processor.Stream
-	log     cli.LogFlags
-	trace   tracing.Flags
-	profile ops.ProfileFlags
-	stages  string
-	group   string
+	kafka    cli.KafkaFlags
+	engines  processor.Flags
+	stream   processor.Stream
+	log      cli.LogFlags
+	trace    tracing.Flags
+	profile  ops.ProfileFlags
+	controls processor.Controls
+	stages   string
+	group    string
 	// memberships is the path of the file of memberships; "" for none.
 	memberships string
 	listen      string
@@ -73,6 +76,7 @@ func command() *cobra.Command {
 	cfg.kafka.Register(flags)
 	cfg.engines.Register(flags)
 	cfg.engines.Adaptive.Register(flags)
+	cfg.controls.Register(flags)
 	cfg.stream.Register(flags)
 	cfg.log.Register(flags, slog.LevelInfo)
 	cfg.trace.Register(flags)
@@ -153,6 +157,10 @@ func run(ctx context.Context, cfg config) error {
 	if slices.Contains(stages, variantstage.Name) {
 		regions = variantstage.NewRegions()
 	}
+	assessing, err := carryOver(cfg, engines, regions)
+	if err != nil {
+		return err
+	}
 	p := processor.New(client, engines, processor.Config{
 		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
 	})
@@ -179,6 +187,10 @@ func run(ctx context.Context, cfg config) error {
 	group, runCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(runCtx) })
 	group.Go(func() error { return server.Run(runCtx) })
+	if assessing != nil {
+		assessing.Client, assessing.Topics, assessing.Logger = client, topics, logger
+		group.Go(func() error { return assessing.Run(runCtx) })
+	}
 	group.Go(func() error {
 		page.Run(runCtx)
 		return nil
@@ -193,4 +205,22 @@ func run(ctx context.Context, cfg config) error {
 	err = group.Wait()
 	logger.Info("processor stopped")
 	return err
+}
+
+// carryOver is what assesses carry-over by the controls that flags and sample sheet name; nil: they name none, or this process holds no reads.
+func carryOver(cfg config, engines *processor.Engines, regions *variantstage.Regions) (*processor.CarryOver, error) {
+	sheet, path := engines.Sheet(), engines.SheetPath()
+	named, err := cfg.controls.Of(sheet, path, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(named) == 0:
+		return nil, nil
+	case regions == nil:
+		return nil, cli.Usagef("controls bound what the reads of other samples show, and the %s stage holds these: name them where it runs", variantstage.Name)
+	}
+	return &processor.CarryOver{
+		Regions:  regions,
+		Controls: func(run *streampb.Run) (carryover.Controls, error) { return cfg.controls.OfRun(sheet, path, run) },
+	}, nil
 }

@@ -17,6 +17,7 @@ import (
 	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	watchstage "github.com/porestream/porestream/watchlist/stage"
@@ -34,8 +35,11 @@ type Config struct {
 	// Regions, if set, knows the regions that the variant stage holds; several
 	// processors of one process may share it.
 	Regions *variantstage.Regions
-	Metrics *Metrics     // nil: none
-	Logger  *slog.Logger // nil: none
+	// AwaitCarryOver reports whether a run's end is passed on only when its carry-over has been assessed; nil: none is. Only where one [CarryOver] is sure to see all
+	// samples.
+	AwaitCarryOver func(*streampb.Run) bool
+	Metrics        *Metrics     // nil: none
+	Logger         *slog.Logger // nil: none
 	// Tracer takes the spans of traced reads; nil: none are.
 	Tracer *trace.Tracer
 }
@@ -168,7 +172,8 @@ func (p *Processor) Run(ctx context.Context) error {
 			return trace.Around(p.cfg.Tracer, annotatestage.Name, annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
 				Annotator: e.Annotator, Haplotypes: e.haplotypes, Scoring: e.scoring(), Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
-				Metrics: m.annotate, Logger: log,
+				AwaitCarryOver: p.cfg.AwaitCarryOver,
+				Metrics:        m.annotate, Logger: log,
 			}))
 		}},
 		{watchstage.Name, t.Watch, func() stream.NewHandler {

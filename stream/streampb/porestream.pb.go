@@ -2667,6 +2667,8 @@ type CallRecord struct {
 	//	*CallRecord_RunEnd
 	//	*CallRecord_Coverage
 	//	*CallRecord_Reference
+	//	*CallRecord_CarryOver
+	//	*CallRecord_CarryOverEnd
 	Body          isCallRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2754,6 +2756,24 @@ func (x *CallRecord) GetReference() *Reference {
 	return nil
 }
 
+func (x *CallRecord) GetCarryOver() *CarryOver {
+	if x != nil {
+		if x, ok := x.Body.(*CallRecord_CarryOver); ok {
+			return x.CarryOver
+		}
+	}
+	return nil
+}
+
+func (x *CallRecord) GetCarryOverEnd() *CarryOverEnd {
+	if x != nil {
+		if x, ok := x.Body.(*CallRecord_CarryOverEnd); ok {
+			return x.CarryOverEnd
+		}
+	}
+	return nil
+}
+
 type isCallRecord_Body interface {
 	isCallRecord_Body()
 }
@@ -2778,6 +2798,14 @@ type CallRecord_Reference struct {
 	Reference *Reference `protobuf:"bytes,5,opt,name=reference,proto3,oneof"`
 }
 
+type CallRecord_CarryOver struct {
+	CarryOver *CarryOver `protobuf:"bytes,6,opt,name=carry_over,json=carryOver,proto3,oneof"`
+}
+
+type CallRecord_CarryOverEnd struct {
+	CarryOverEnd *CarryOverEnd `protobuf:"bytes,7,opt,name=carry_over_end,json=carryOverEnd,proto3,oneof"`
+}
+
 func (*CallRecord_RunStart) isCallRecord_Body() {}
 
 func (*CallRecord_Call) isCallRecord_Body() {}
@@ -2787,6 +2815,198 @@ func (*CallRecord_RunEnd) isCallRecord_Body() {}
 func (*CallRecord_Coverage) isCallRecord_Body() {}
 
 func (*CallRecord_Reference) isCallRecord_Body() {}
+
+func (*CallRecord_CarryOver) isCallRecord_Body() {}
+
+func (*CallRecord_CarryOverEnd) isCallRecord_Body() {}
+
+// CarryOver is the newest assessment of how much of an allele that a sample is called with is
+// carry-over between the samples of a run; one that isn't known yet may be called later.
+type CarryOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // whose controls bound it the least
+	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
+	Pos           int64                  `protobuf:"varint,4,opt,name=pos,proto3" json:"pos,omitempty"` // 1-based, left-aligned, VCF spelling
+	Ref           string                 `protobuf:"bytes,5,opt,name=ref,proto3" json:"ref,omitempty"`
+	Alt           string                 `protobuf:"bytes,6,opt,name=alt,proto3" json:"alt,omitempty"`
+	Explained     bool                   `protobuf:"varint,7,opt,name=explained,proto3" json:"explained,omitempty"` // the allele can't be distinguished from carry-over
+	Bounded       bool                   `protobuf:"varint,8,opt,name=bounded,proto3" json:"bounded,omitempty"`     // share is an upper bound; otherwise no control bounds it
+	Share         float64                `protobuf:"fixed64,9,opt,name=share,proto3" json:"share,omitempty"`        // of its reads that are carried over at most
+	Basis         string                 `protobuf:"bytes,10,opt,name=basis,proto3" json:"basis,omitempty"`
+	Control       string                 `protobuf:"bytes,11,opt,name=control,proto3" json:"control,omitempty"`                                // that shows the allele most
+	ControlAlt    uint32                 `protobuf:"varint,12,opt,name=control_alt,json=controlAlt,proto3" json:"control_alt,omitempty"`       // its reads that show it
+	ControlDepth  uint32                 `protobuf:"varint,13,opt,name=control_depth,json=controlDepth,proto3" json:"control_depth,omitempty"` // and those that could
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CarryOver) Reset() {
+	*x = CarryOver{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarryOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarryOver) ProtoMessage() {}
+
+func (x *CarryOver) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarryOver.ProtoReflect.Descriptor instead.
+func (*CarryOver) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CarryOver) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *CarryOver) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *CarryOver) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *CarryOver) GetPos() int64 {
+	if x != nil {
+		return x.Pos
+	}
+	return 0
+}
+
+func (x *CarryOver) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *CarryOver) GetAlt() string {
+	if x != nil {
+		return x.Alt
+	}
+	return ""
+}
+
+func (x *CarryOver) GetExplained() bool {
+	if x != nil {
+		return x.Explained
+	}
+	return false
+}
+
+func (x *CarryOver) GetBounded() bool {
+	if x != nil {
+		return x.Bounded
+	}
+	return false
+}
+
+func (x *CarryOver) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *CarryOver) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
+}
+
+func (x *CarryOver) GetControl() string {
+	if x != nil {
+		return x.Control
+	}
+	return ""
+}
+
+func (x *CarryOver) GetControlAlt() uint32 {
+	if x != nil {
+		return x.ControlAlt
+	}
+	return 0
+}
+
+func (x *CarryOver) GetControlDepth() uint32 {
+	if x != nil {
+		return x.ControlDepth
+	}
+	return 0
+}
+
+// CarryOverEnd says that all assessments of a run have been sent that follow from its calls being
+// final. The end of a run with controls is passed on after it.
+type CarryOverEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CarryOverEnd) Reset() {
+	*x = CarryOverEnd{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarryOverEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarryOverEnd) ProtoMessage() {}
+
+func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarryOverEnd.ProtoReflect.Descriptor instead.
+func (*CarryOverEnd) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CarryOverEnd) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
 
 // WatchRecord is what the watch stage needs to know of a sample.
 type WatchRecord struct {
@@ -2805,7 +3025,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3037,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3050,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -2932,7 +3152,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3164,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3177,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Cursor) GetRun() string {
@@ -3050,7 +3270,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3282,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3295,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Decision) GetRun() string {
@@ -3167,7 +3387,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3399,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3412,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PushState) GetRun() string {
@@ -3270,7 +3490,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3502,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3515,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -3604,15 +3824,36 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\fCallableSpan\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x03R\x03end\x12<\n" +
-	"\vcallability\x18\x03 \x01(\x0e2\x1a.porestream.v1.CallabilityR\vcallability\"\x98\x02\n" +
+	"\vcallability\x18\x03 \x01(\x0e2\x1a.porestream.v1.CallabilityR\vcallability\"\x98\x03\n" +
 	"\n" +
 	"CallRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12)\n" +
 	"\x04call\x18\x02 \x01(\v2\x13.porestream.v1.CallH\x00R\x04call\x120\n" +
 	"\arun_end\x18\x03 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x125\n" +
 	"\bcoverage\x18\x04 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x128\n" +
-	"\treference\x18\x05 \x01(\v2\x18.porestream.v1.ReferenceH\x00R\treferenceB\x06\n" +
-	"\x04body\"\xe8\x01\n" +
+	"\treference\x18\x05 \x01(\v2\x18.porestream.v1.ReferenceH\x00R\treference\x129\n" +
+	"\n" +
+	"carry_over\x18\x06 \x01(\v2\x18.porestream.v1.CarryOverH\x00R\tcarryOver\x12C\n" +
+	"\x0ecarry_over_end\x18\a \x01(\v2\x1b.porestream.v1.CarryOverEndH\x00R\fcarryOverEndB\x06\n" +
+	"\x04body\"\xc7\x02\n" +
+	"\tCarryOver\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x03 \x01(\tR\x06contig\x12\x10\n" +
+	"\x03pos\x18\x04 \x01(\x03R\x03pos\x12\x10\n" +
+	"\x03ref\x18\x05 \x01(\tR\x03ref\x12\x10\n" +
+	"\x03alt\x18\x06 \x01(\tR\x03alt\x12\x1c\n" +
+	"\texplained\x18\a \x01(\bR\texplained\x12\x18\n" +
+	"\abounded\x18\b \x01(\bR\abounded\x12\x14\n" +
+	"\x05share\x18\t \x01(\x01R\x05share\x12\x14\n" +
+	"\x05basis\x18\n" +
+	" \x01(\tR\x05basis\x12\x18\n" +
+	"\acontrol\x18\v \x01(\tR\acontrol\x12\x1f\n" +
+	"\vcontrol_alt\x18\f \x01(\rR\n" +
+	"controlAlt\x12#\n" +
+	"\rcontrol_depth\x18\r \x01(\rR\fcontrolDepth\" \n" +
+	"\fCarryOverEnd\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"\xe8\x01\n" +
 	"\vWatchRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12\x1a\n" +
 	"\avariant\x18\x02 \x01(\fH\x00R\avariant\x125\n" +
@@ -3710,7 +3951,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -3738,11 +3979,13 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*ReferenceBlock)(nil), // 23: porestream.v1.ReferenceBlock
 	(*CallableSpan)(nil),   // 24: porestream.v1.CallableSpan
 	(*CallRecord)(nil),     // 25: porestream.v1.CallRecord
-	(*WatchRecord)(nil),    // 26: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 27: porestream.v1.Cursor
-	(*Decision)(nil),       // 28: porestream.v1.Decision
-	(*PushState)(nil),      // 29: porestream.v1.PushState
-	(*PushChannel)(nil),    // 30: porestream.v1.PushChannel
+	(*CarryOver)(nil),      // 26: porestream.v1.CarryOver
+	(*CarryOverEnd)(nil),   // 27: porestream.v1.CarryOverEnd
+	(*WatchRecord)(nil),    // 28: porestream.v1.WatchRecord
+	(*Cursor)(nil),         // 29: porestream.v1.Cursor
+	(*Decision)(nil),       // 30: porestream.v1.Decision
+	(*PushState)(nil),      // 31: porestream.v1.PushState
+	(*PushChannel)(nil),    // 32: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -3775,16 +4018,18 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	6,  // 27: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
 	20, // 28: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
 	22, // 29: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	6,  // 30: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	20, // 31: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 32: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 33: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	30, // 34: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	26, // 30: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
+	27, // 31: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
+	6,  // 32: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	20, // 33: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	6,  // 34: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	3,  // 35: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	32, // 36: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -3817,8 +4062,10 @@ func file_stream_streampb_porestream_proto_init() {
 		(*CallRecord_RunEnd)(nil),
 		(*CallRecord_Coverage)(nil),
 		(*CallRecord_Reference)(nil),
+		(*CallRecord_CarryOver)(nil),
+		(*CallRecord_CarryOverEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[22].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[24].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -3830,7 +4077,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

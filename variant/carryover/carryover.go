@@ -1,9 +1,6 @@
 package carryover
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Kind is what a control was made of.
 type Kind string
@@ -161,25 +158,4 @@ func (j *Assessment) source(basis Basis, expected, probability float64, own Read
 // Bounded reports whether controls bound anything of the allele.
 func (j *Assessment) Bounded() bool {
 	return j.Basis != NotCovered && j.Basis != NotCounted && j.Basis != OwnAllele
-}
-
-// String is an assessment for people.
-func (j *Assessment) String() string {
-	control := fmt.Sprintf("control %s: %d of %d reads", j.Control, j.Alt, j.Depth)
-	switch j.Basis {
-	case NotCovered:
-		return "no control has reads here, so carry-over is not bounded"
-	case NotCounted:
-		return "its reads can't be counted by their bases, so carry-over is not bounded"
-	case OwnAllele:
-		return "has the allele itself, so carry-over is not bounded (" + control + ")"
-	case NoSource:
-		return "no other sample and no control shows it (" + control + ")"
-	case Hopping, Contamination:
-	}
-	source := "reads of other samples"
-	if j.Basis == Contamination {
-		source = "what the controls show"
-	}
-	return fmt.Sprintf("at most %.0f %% of its reads are carry-over, by %s (%s)", 100*j.Share, source, control)
 }

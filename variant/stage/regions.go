@@ -2,6 +2,7 @@ package stage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -134,31 +135,118 @@ func (rs *Regions) Pileup(sample, contig string, pos, flank, rows int) (variant.
 	return variant.Pileup{}, false
 }
 
-// Support counts, of each sample, the reads that show alleles of a contig, by the 0-based position of their first base, ascending, called or not; see
-// [variant.Region.Support]. Alleles where this process holds no region of a sample have no reads.
-func (rs *Regions) Support(contig string, alleles []vrs.Edit) map[string][]variant.Support {
+// RunState is a run that handlers know, by its markers.
+type RunState struct {
+	Run   *streampb.Run
+	Ended bool // in all partitions, so the calls of samples that have no other run are final
+}
+
+// Runs lists the runs that the handlers know, by id; whole says that this process has all partitions, so that it holds the reads of all samples.
+func (rs *Regions) Runs() (runs []RunState, whole bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	out := make(map[string][]variant.Support)
-	at := func(pos int) int {
-		i, _ := slices.BinarySearchFunc(alleles, pos, func(e vrs.Edit, pos int) int { return cmp.Compare(e.Start, pos) })
-		return i
-	}
+	known, ended := make(map[string]*streampb.Run), make(map[string]int)
+	held := make(map[int32]bool)
+	partitions := int32(0)
 	for h := range rs.handlers {
 		h.mu.Lock()
-		for key, r := range h.regions {
-			if key.contig != contig {
-				continue
+		held[h.partition], partitions = true, h.partitions
+		for _, run := range h.markers.Runs() {
+			known[run.GetId()] = run
+			if h.markers.Ended(run.GetId()) {
+				ended[run.GetId()]++
 			}
-			if out[key.sample] == nil {
-				out[key.sample] = make([]variant.Support, len(alleles))
-			}
-			start, end := r.Bounds()
-			first := at(start)
-			copy(out[key.sample][first:], r.Support(alleles[first:at(end)]))
 		}
 		h.mu.Unlock()
 	}
+	whole = partitions > 0 && len(held) == int(partitions)
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		runs = append(runs, RunState{known[id], whole && ended[id] == len(rs.handlers)})
+	}
+	return runs, whole
+}
+
+// Tally looks at calls and reads again and again, and each time only at regions that have changed since. It is for one reader.
+type Tally struct {
+	regions *Regions
+	known   map[regionKey]*tallied
+}
+
+// tallied is a region as it was.
+type tallied struct {
+	of      *variant.Region
+	version uint64
+	calls   []*streampb.Call
+	alleles []vrs.Edit
+	counts  []variant.Support
+}
+
+// NewTally has looked at nothing yet.
+func (rs *Regions) NewTally() *Tally {
+	return &Tally{regions: rs, known: make(map[regionKey]*tallied)}
+}
+
+// each hands out each region, held still, and what was known of it, with nothing known if it has changed.
+func (t *Tally) each(fn func(regionKey, *variant.Region, *tallied)) {
+	t.regions.mu.Lock()
+	defer t.regions.mu.Unlock()
+	here := make(map[regionKey]bool)
+	for h := range t.regions.handlers {
+		h.mu.Lock()
+		keys := slices.SortedFunc(maps.Keys(h.regions), regionKey.compare)
+		h.mu.Unlock()
+		for _, key := range keys {
+			h.mu.Lock()
+			if r := h.regions[key]; r != nil {
+				k := t.known[key]
+				if k == nil || k.of != r || k.version != r.StateVersion() {
+					k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
+					t.known[key] = k
+				}
+				here[key] = true
+				fn(key, r, k)
+			}
+			h.mu.Unlock()
+		}
+	}
+	maps.DeleteFunc(t.known, func(key regionKey, _ *tallied) bool { return !here[key] })
+}
+
+// Calls lists the calls that stand, by sample. They are not to be changed.
+func (t *Tally) Calls() map[string][]*streampb.Call {
+	out := make(map[string][]*streampb.Call)
+	t.each(func(key regionKey, _ *variant.Region, k *tallied) {
+		out[key.sample] = append(out[key.sample], k.calls...)
+	})
+	return out
+}
+
+// Support counts, of each sample and contig, the reads that show alleles, called or not; see [variant.Region.Support]. They are given
+// by contig, by the 0-based position of their first base, ascending. Where this process holds no region of a sample, it has no reads.
+func (t *Tally) Support(alleles map[string][]vrs.Edit) map[string]map[string][]variant.Support {
+	out := make(map[string]map[string][]variant.Support)
+	t.each(func(key regionKey, r *variant.Region, k *tallied) {
+		all := alleles[key.contig]
+		if len(all) == 0 {
+			return
+		}
+		at := func(pos int) int {
+			i, _ := slices.BinarySearchFunc(all, pos, func(e vrs.Edit, pos int) int { return cmp.Compare(e.Start, pos) })
+			return i
+		}
+		start, end := r.Bounds()
+		first := at(start)
+		if own := all[first:at(end)]; k.counts == nil || !slices.Equal(k.alleles, own) {
+			k.alleles, k.counts = slices.Clone(own), r.Support(own)
+		}
+		if out[key.sample] == nil {
+			out[key.sample] = make(map[string][]variant.Support)
+		}
+		if out[key.sample][key.contig] == nil {
+			out[key.sample][key.contig] = make([]variant.Support, len(all))
+		}
+		copy(out[key.sample][key.contig][first:], k.counts)
+	})
 	return out
 }
 

@@ -1,0 +1,185 @@
+package stage
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/packed"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// carriedFilter is what an event of an allele is filtered as that carry-over explains; variant/carryover gives VCF records the same.
+const carriedFilter = "CarryOver"
+
+// carried is the newest assessment of an allele, which may come before the allele's call is visible: whoever assesses sees regions before what follows from
+// them is committed.
+type carried struct {
+	pos      int64
+	ref, alt string
+	of       *streampb.CarryOver
+}
+
+func (c *carried) compare(o *carried) int {
+	return cmp.Or(cmp.Compare(c.pos, o.pos), cmp.Compare(c.ref, o.ref), cmp.Compare(c.alt, o.alt))
+}
+
+func carriedAt(pos int64, ref, alt string) *carried { return &carried{pos: pos, ref: ref, alt: alt} }
+
+// assess takes an assessment and returns the revision of the allele's event that follows; none if nothing has changed or the allele isn't called.
+func (n *neighbours) assess(a *streampb.CarryOver) []revision {
+	on := n.at(contigKey{a.GetSample(), a.GetContig()})
+	own := carriedAt(a.GetPos(), a.GetRef(), a.GetAlt())
+	own.of = proto.CloneOf(a)
+	own.of.Sample, own.of.Contig, own.of.Pos, own.of.Ref, own.of.Alt = "", "", 0, "", ""
+	at, known := slices.BinarySearchFunc(on.carried, own, (*carried).compare)
+	switch {
+	case known && proto.Equal(on.carried[at].of, own.of):
+		return nil
+	case known:
+		on.carried[at] = own
+	default:
+		on.carried = slices.Insert(on.carried, at, own)
+	}
+	on.version++
+	i, called := slices.BinarySearchFunc(on.alleles, &standing{call: &streampb.Call{Pos: a.GetPos(), Ref: a.GetRef(), Alt: a.GetAlt()}}, (*standing).compare)
+	if !called || on.alleles[i].call.GetStatus() == streampb.CallStatus_RETRACTED {
+		return nil
+	}
+	return []revision{on.alleles[i].next(n.twice)}
+}
+
+// carriedOver is the newest assessment of a call; nil: there is none.
+func (n *neighbours) carriedOver(c *streampb.Call) *streampb.CarryOver {
+	on := n.contigs[contigKey{c.GetSample(), c.GetContig()}]
+	if on == nil || c.GetStatus() == streampb.CallStatus_RETRACTED {
+		return nil
+	}
+	at, known := slices.BinarySearchFunc(on.carried, carriedAt(c.GetPos(), c.GetRef(), c.GetAlt()), (*carried).compare)
+	if !known {
+		return nil
+	}
+	return on.carried[at].of
+}
+
+// showCarryOver makes an event say what carry-over explains of it.
+func showCarryOver(v *event.Variant, c *streampb.CarryOver) {
+	if c == nil {
+		return
+	}
+	v.Call.CarryOver = &event.CarryOver{
+		Explained: c.GetExplained(), Basis: c.GetBasis(), Control: c.GetControl(), ControlAlt: c.GetControlAlt(), ControlDepth: c.GetControlDepth(),
+	}
+	if c.GetBounded() {
+		share := c.GetShare()
+		v.Call.CarryOver.Share = &share
+	}
+	if c.GetExplained() {
+		v.Call.Filters = append(slices.Clone(v.Call.Filters), carriedFilter)
+	}
+}
+
+// appendCarried writes a contig's assessments.
+func (on *contig) appendCarried(b []byte) ([]byte, error) {
+	b = packed.AppendLen(b, len(on.carried))
+	for _, c := range on.carried {
+		b = packed.AppendBytes(packed.AppendBytes(packed.AppendUint(b, uint64(c.pos)), c.ref), c.alt)
+		var err error
+		if b, err = packed.AppendMessage(b, c.of); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// restoreCarried reads what appendCarried wrote.
+func restoreCarried(in *packed.Reader) []*carried {
+	var list []*carried
+	for range in.Count(4) {
+		c := carriedAt(int64(in.Uint(maxPosition)), in.String(maxAllele), in.String(maxAllele))
+		c.of = new(streampb.CarryOver)
+		in.Message(c.of)
+		if in.Err() != nil {
+			break
+		}
+		if k := len(list); k > 0 && list[k-1].compare(c) >= 0 {
+			in.Fail("the carry-over of an allele at %d is out of order", c.pos)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// ends are the runs whose end waits until what carry-over explains is final: only then is the end passed on, so that nothing follows it.
+type ends struct {
+	held     map[string]bool // ended upstream, and waits
+	assessed map[string]bool // carry-over is final
+	version  uint64
+}
+
+// hold reports whether the end of a run, which has just come, has to wait.
+func (e *ends) hold(run string) bool {
+	if e.assessed[run] {
+		return false
+	}
+	if e.held == nil {
+		e.held = make(map[string]bool)
+	}
+	e.held[run] = true
+	e.version++
+	return true
+}
+
+// assess notes that carry-over is final, and reports whether the run's end had waited for that.
+func (e *ends) assess(run string) bool {
+	if e.assessed == nil {
+		e.assessed = make(map[string]bool)
+	}
+	waited := e.held[run]
+	delete(e.held, run)
+	e.assessed[run] = true
+	e.version++
+	return waited
+}
+
+// endsSection is the name of their section.
+const endsSection = "carry-over ends"
+
+const endsVersion = 1
+
+func (e *ends) append(b []byte) []byte {
+	b = append(b, endsVersion)
+	for _, runs := range []map[string]bool{e.held, e.assessed} {
+		b = packed.AppendLen(b, len(runs))
+		for _, run := range slices.Sorted(maps.Keys(runs)) {
+			b = packed.AppendBytes(b, run)
+		}
+	}
+	return b
+}
+
+func (e *ends) restore(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(endsVersion)
+	read := func() map[string]bool {
+		runs := make(map[string]bool)
+		for range in.Count(1) {
+			runs[in.String(maxName)] = true
+		}
+		return runs
+	}
+	e.held, e.assessed, e.version = read(), read(), 1
+	return in.Done()
+}
+
+// carryOverEnd passes on the end of a run that had waited.
+func (h *handler) carryOverEnd(run string) ([]stream.Out, error) {
+	if !h.ends.assess(run) {
+		return nil, nil
+	}
+	return h.runEnd(&streampb.Marker{Run: h.markers.Run(run)})
+}

@@ -1,0 +1,145 @@
+package stage
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/statetest"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+func carriedRecord(t testing.TB, sample string, pos int64, ref, alt string, share float64) testRecord {
+	t.Helper()
+	value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: &streampb.CarryOver{
+		Run: "run-1", Sample: sample, Contig: "J02459.1", Pos: pos, Ref: ref, Alt: alt,
+		Explained: share > 0.5, Bounded: true, Share: share, Basis: "hopping", Control: "water", ControlAlt: 1, ControlDepth: 2,
+	}}})
+	require.NoError(t, err)
+	return testRecord{[]byte("key"), value}
+}
+
+func carriedEnd(t testing.TB, run string) testRecord {
+	t.Helper()
+	value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: run}}})
+	require.NoError(t, err)
+	return testRecord{stream.CarryOverEndKey(run), value}
+}
+
+func awaiting(t testing.TB) stream.Handler {
+	t.Helper()
+	h, err := New(Config{
+		Topics: stream.NewTopics(""), VariantsPartitions: 1, Annotator: lambdaAnnotator(t), AwaitCarryOver: func(*streampb.Run) bool { return true },
+	})("calls", 1, 2)
+	require.NoError(t, err)
+	return h
+}
+
+// told are the events that records lead to, one line each, and the ends of runs.
+func told(t testing.TB, emissions []emission) (lines []string) {
+	t.Helper()
+	for i, e := range emissions {
+		for _, o := range e.outs {
+			if stream.IsMarkerKey(o.Key) {
+				lines = append(lines, fmt.Sprintf("%d: end", i))
+				continue
+			}
+			var v event.Variant
+			require.NoError(t, json.Unmarshal(o.Value, &v))
+			line := fmt.Sprintf("%d: %d rev %d %s %v", i, v.Allele.Pos, v.Revision, v.Status, v.Call.Filters)
+			if c := v.Call.CarryOver; c != nil {
+				line += fmt.Sprintf(" %v %.1f %s", c.Explained, *c.Share, c.Control)
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestCarryOver: an assessment makes a revision of the event of a call that stands, whether it comes behind or ahead of the call; one that changes nothing makes none, and a
+// retraction isn't marked. The end of the run waits until all has been assessed, in whatever order the two come.
+func TestCarryOver(t *testing.T) {
+	call := func(pos int64, revision uint64, status streampb.CallStatus) testRecord {
+		return callRecord(t, testCall(pos, "C", "T", revision, status))
+	}
+	carried := func(pos int64, share float64) testRecord { return carriedRecord(t, "lambda", pos, "C", "T", share) }
+	start, end := markerRecord(t, "run-1", 0, 1, false), markerRecord(t, "run-1", 0, 1, true)
+	for _, tt := range []struct {
+		name string
+		recs []testRecord
+		want []string
+	}{
+		{"behind the call", []testRecord{start, call(100, 1, streampb.CallStatus_PROVISIONAL), carried(100, 0.9), carried(100, 0.9), carried(100, 0.2), call(100, 2, streampb.CallStatus_FINAL), end, carriedEnd(t, "run-1")}, []string{
+			"1: 100 rev 1 PROVISIONAL []", "2: 100 rev 2 PROVISIONAL [CarryOver] true 0.9 water", "4: 100 rev 3 PROVISIONAL [] false 0.2 water", "5: 100 rev 4 FINAL [] false 0.2 water", "7: end",
+		}},
+		{"ahead of it", []testRecord{start, carried(100, 0.9), call(100, 1, streampb.CallStatus_STABLE), carriedEnd(t, "run-1"), call(100, 2, streampb.CallStatus_RETRACTED), end}, []string{
+			"2: 100 rev 1 STABLE [CarryOver] true 0.9 water", "4: 100 rev 2 RETRACTED []", "5: end",
+		}},
+		{"of an allele that was retracted", []testRecord{start, call(100, 1, streampb.CallStatus_STABLE), call(100, 2, streampb.CallStatus_RETRACTED), carried(100, 0.9), call(100, 3, streampb.CallStatus_STABLE)}, []string{
+			"1: 100 rev 1 STABLE []", "2: 100 rev 2 RETRACTED []", "4: 100 rev 3 STABLE [CarryOver] true 0.9 water",
+		}},
+		{"none, and no end", []testRecord{start, call(100, 1, streampb.CallStatus_FINAL), end}, []string{"1: 100 rev 1 FINAL []"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, told(t, handle(t, awaiting(t), records(tt.recs...))))
+		})
+	}
+	require.Contains(t, told(t, handle(t, newHandler(t, lambdaAnnotator(t), nil), records(start, end))), "1: end", "where nothing is awaited the end is passed on")
+}
+
+// TestCarryOverLaw: a handler that is lost and restored anywhere, with assessments and ends that wait, has the output of one that is not; and what it says last
+// doesn't depend on when assessments came between the calls.
+func TestCarryOverLaw(t *testing.T) {
+	var first []string
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 17))
+		var calls, assessed []testRecord
+		for revision := range uint64(3) {
+			for i := range int64(20) {
+				calls = append(calls, callRecord(t, testCall(1000+7*i, "C", "T", revision+1, streampb.CallStatus(1+revision))))
+			}
+		}
+		for n := range 3 {
+			for i := range int64(20) {
+				share := float64((i+int64(n))%10) / 10
+				if n < 2 {
+					share = rng.Float64()
+				}
+				assessed = append(assessed, carriedRecord(t, "lambda", 1000+7*i, "C", "T", share))
+			}
+		}
+		recs := append([]testRecord{markerRecord(t, "run-1", 0, 1, false)}, weave(rng, append(calls, markerRecord(t, "run-1", 0, 1, true)), append(assessed, carriedEnd(t, "run-1")))...)
+		outs := statetest.Law(t, func() stream.Handler { return awaiting(t) }, records(recs...), 12, seed)
+		last := make(map[string]string)
+		ended := false
+		for _, o := range outs {
+			require.False(t, ended, "something follows the end")
+			if stream.IsMarkerKey(o.Key) {
+				ended = true
+				continue
+			}
+			var v event.Variant
+			require.NoError(t, json.Unmarshal(o.Value, &v))
+			v.Revision = 0
+			text, err := v.JSON()
+			require.NoError(t, err)
+			last[string(o.Key)] = string(text)
+		}
+		require.True(t, ended)
+		var all []string
+		for _, text := range last {
+			all = append(all, text)
+		}
+		slices.Sort(all)
+		if first == nil {
+			first = all
+		}
+		require.Equal(t, first, all, "seed %d", seed)
+	}
+}

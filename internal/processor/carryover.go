@@ -1,0 +1,280 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/carryover"
+	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/vrs"
+)
+
+// CarryOver assesses, while runs go on and once they have ended, what negative controls let carry-over explain of the calls of
+// the runs' other samples, and sends it to the annotate stage, which makes a revision of each event that it changes.
+//
+// Problem: an allele is assessed by the reads of all samples at it, called or not, and these are worked on by many
+// handlers, on as many partitions; each knows of its own.
+//
+// Strategy: one reader of all regions of the process counts at all alleles that stand, in those that have changed. While a run goes
+// on it sends what becomes or ceases to be explained, and a share that has moved by a tenth; when the run has ended everything that isn't as it was
+// sent, and then that this was all.
+//
+// Consequences: what is sent last is a function of the runs' reads. A process that doesn't hold all partitions can't count, and sends nothing.
+type CarryOver struct {
+	Client  *kafka.Client
+	Topics  stream.Topics
+	Regions *variantstage.Regions
+	// Controls are those of a run, by sample; none: it has none.
+	Controls func(*streampb.Run) (carryover.Controls, error)
+	Interval time.Duration // between two looks; 0: two seconds. No more than a twentieth of the time is spent looking
+	Logger   *slog.Logger
+
+	mu     sync.Mutex
+	silent map[string][]string // by run: controls of which no read lies at any allele
+
+	sent     map[alleleAt]*streampb.CarryOver
+	complete map[string]bool  // runs of which all has been sent
+	controls map[string]error // runs whose controls can't be told
+	partial  bool             // it was said that this process doesn't hold everything
+}
+
+// alleleAt is an allele of a sample.
+type alleleAt struct {
+	sample, contig, vrsID string
+	pos                   int64
+	ref, alt              string
+}
+
+func (a alleleAt) compare(o alleleAt) int {
+	return cmp.Or(cmp.Compare(a.sample, o.sample), cmp.Compare(a.contig, o.contig), cmp.Compare(a.pos, o.pos), cmp.Compare(a.ref, o.ref), cmp.Compare(a.alt, o.alt))
+}
+
+const carryOverInterval = 2 * time.Second
+
+// OfRun are the controls of a run by its samples, which the flags or the sample sheet of a file name; none: they name none of its.
+func (f *Controls) OfRun(sheet *demux.Sheet, path string, run *streampb.Run) (carryover.Controls, error) {
+	named, err := f.Of(sheet, path, &demux.RunKey{ID: run.GetId(), FlowCell: run.GetFlowCell(), Position: run.GetPosition()})
+	if err != nil || len(named) == 0 {
+		return nil, err
+	}
+	return named.Among(stream.SamplesOf(run), "run "+run.GetId())
+}
+
+// Has reports whether a run has controls.
+func (c *CarryOver) Has(run *streampb.Run) bool {
+	controls, err := c.Controls(run)
+	return err == nil && len(controls) > 0
+}
+
+// Run looks until ctx ends.
+func (c *CarryOver) Run(ctx context.Context) (err error) {
+	partitions, err := c.Client.Partitions(ctx, c.Topics.Calls)
+	if err != nil {
+		return err
+	}
+	producer, err := kafka.NewProducer(ctx, c.Client, kafka.ProducerConfig{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = errors.Join(err, producer.Close(closing))
+	}()
+	c.sent, c.complete, c.controls = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool), make(map[string]error)
+	tally := c.Regions.NewTally()
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wait.C:
+		}
+		began := time.Now()
+		outs, ended, err := c.look(tally, int32(partitions))
+		if err != nil {
+			return fmt.Errorf("assessing carry-over: %w", err)
+		}
+		took := time.Since(began)
+		if len(outs) > 0 {
+			if err := producer.Send(ctx, outs, nil); err != nil {
+				return fmt.Errorf("sending what carry-over explains: %w", err)
+			}
+			if err := producer.Flush(ctx); err != nil {
+				return fmt.Errorf("sending what carry-over explains: %w", err)
+			}
+		}
+		for _, run := range ended {
+			c.complete[run] = true
+		}
+		interval := c.Interval
+		if interval == 0 {
+			interval = carryOverInterval
+		}
+		wait.Reset(max(interval, 20*took))
+	}
+}
+
+// look returns what is to be sent, and the runs of which that is all.
+func (c *CarryOver) look(tally *variantstage.Tally, partitions int32) (outs []stream.Out, ended []string, err error) {
+	states, whole := c.Regions.Runs()
+	type controlled struct {
+		variantstage.RunState
+		controls carryover.Controls
+	}
+	var runs []controlled
+	for _, s := range states {
+		controls, err := c.Controls(s.Run)
+		if err != nil {
+			if _, said := c.controls[s.Run.GetId()]; !said {
+				c.controls[s.Run.GetId()] = err
+				c.Logger.Info("carry-over of a run isn't assessed", "err", err)
+			}
+			continue
+		}
+		if len(controls) > 0 {
+			runs = append(runs, controlled{s, controls})
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil, nil
+	}
+	if !whole {
+		if !c.partial {
+			c.partial = true
+			c.Logger.Warn("carry-over isn't assessed while other processors have partitions of the reads: one process must hold all samples; pore carryover marks files")
+		}
+		return nil, nil, nil
+	}
+	c.partial = false
+	calls := tally.Calls()
+	worst := make(map[alleleAt]*streampb.CarryOver)
+	final := make(map[string]bool) // samples all of whose runs have ended
+	for _, r := range runs {
+		for _, sample := range stream.SamplesOf(r.Run) {
+			known, seen := final[sample]
+			final[sample] = r.Ended && (known || !seen)
+		}
+		c.assess(tally, r.Run, r.controls, calls, worst)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(worst), alleleAt.compare) {
+		next := worst[at]
+		if !news(c.sent[at], next, final[at.sample]) {
+			continue
+		}
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: next}})
+		if err != nil {
+			return nil, nil, err
+		}
+		c.sent[at] = next
+		outs = append(outs, stream.Out{Topic: c.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, partitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
+	}
+	for _, r := range runs {
+		if !r.Ended || c.complete[r.Run.GetId()] {
+			continue
+		}
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: r.Run.GetId()}}})
+		if err != nil {
+			return nil, nil, err
+		}
+		for p := range partitions {
+			outs = append(outs, stream.Out{Topic: c.Topics.Calls, Partition: p, Key: stream.CarryOverEndKey(r.Run.GetId()), Value: value})
+		}
+		ended = append(ended, r.Run.GetId())
+	}
+	return outs, ended, nil
+}
+
+// assess takes in what carry-over explains in a run. An allele of a sample of several runs is as doubtful as in the run in which it is the most.
+func (c *CarryOver) assess(tally *variantstage.Tally, run *streampb.Run, controls carryover.Controls, calls map[string][]*streampb.Call, worst map[alleleAt]*streampb.CarryOver) {
+	table := carryover.NewTable(controls, stream.SamplesOf(run))
+	for sample, list := range calls {
+		if !table.Assesses(sample) {
+			continue
+		}
+		for _, call := range list {
+			table.Add(call.GetContig(), editOfCall(call))
+		}
+	}
+	for sample, contigs := range tally.Support(table.Alleles()) {
+		for contig, counts := range contigs {
+			table.Count(sample, contig, 0, readsOf(counts))
+		}
+	}
+	for sample, list := range calls {
+		if !table.Assesses(sample) {
+			continue
+		}
+		for _, call := range list {
+			j := table.Assess(sample, call.GetContig(), editOfCall(call))
+			at := alleleAt{sample, call.GetContig(), call.GetVrsId(), call.GetPos(), call.GetRef(), call.GetAlt()}
+			next := &streampb.CarryOver{
+				Run: run.GetId(), Sample: sample, Contig: at.contig, Pos: at.pos, Ref: at.ref, Alt: at.alt,
+				Explained: j.Explained, Bounded: j.Bounded(), Basis: string(j.Basis), Control: j.Control, ControlAlt: uint32(j.Alt), ControlDepth: uint32(j.Depth),
+			}
+			if j.Bounded() {
+				next.Share = j.Share
+			}
+			if old := worst[at]; old == nil || next.GetExplained() && !old.GetExplained() || next.GetExplained() == old.GetExplained() && next.GetShare() > old.GetShare() {
+				worst[at] = next
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.silent == nil {
+		c.silent = make(map[string][]string)
+	}
+	c.silent[run.GetId()] = table.Silent()
+}
+
+// Silent lists the controls of runs of which no read lies at any allele, ascending.
+func (c *CarryOver) Silent() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, names := range c.silent {
+		all = append(all, names...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// news reports whether an assessment is worth a revision.
+func news(old, next *streampb.CarryOver, final bool) bool {
+	switch {
+	case final:
+		return !proto.Equal(old, next)
+	case old == nil:
+		return next.GetExplained()
+	}
+	return old.GetExplained() != next.GetExplained() || math.Abs(old.GetShare()-next.GetShare()) >= 0.1
+}
+
+func editOfCall(c *streampb.Call) vrs.Edit {
+	return vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}
+}
+
+func readsOf(counts []variant.Support) []carryover.Reads {
+	reads := make([]carryover.Reads, len(counts))
+	for i, c := range counts {
+		reads[i] = carryover.Reads{Alt: c.Shows, Depth: c.Depth, Left: c.Left}
+	}
+	return reads
+}
