@@ -97,6 +97,7 @@ func TestImports(t *testing.T) {
 		{"modbase/record", "records are kept true without an engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", module + "stream", module + "basecall"}},
 		{"modbase/pileup", "counting is pure", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", "os/exec", module + "stream", module + "basecall", module + "variant", module + "align"}},
 		{"modbase/motif", "counts become motifs without anything around", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", "os/exec", module + "stream", module + "basecall", module + "variant", module + "align"}},
+		{"modbase/panel", "counts become answers without anything around", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", "os/exec", module + "stream", module + "basecall", module + "variant", module + "align"}},
 		{"modbase/aligned", "files are counted without transport or engine", []string{kafkaGo, kfake, ort, cobra, "net/http", "github.com/prometheus", module + "basecall", module + "variant", module + "align/minimap"}},
 		{"demux/sorted", "files are sorted without an engine", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", "net/http"}},
 		{"basecall/finish", "reads are finished without transport", []string{kafkaGo, kfake, services, cobra}},

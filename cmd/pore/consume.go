@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
@@ -19,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
@@ -41,13 +44,14 @@ type consumeConfig struct {
 	allele      string
 	from        string
 	untilEnd    bool
+	panel       methylationPanel
 	version     vcf.Version
 }
 
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl|motifs]",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl|motifs|regions|vector]",
 		Short: "Follow the annotated variants, the alerts of panels, called reads or modified bases on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
 the alerts topic (docs/consume/alerts.md), and every change of a rule's state; with
@@ -62,7 +66,8 @@ every allele and prints one VCF; it needs --ref for the contigs. --format gvcf h
 the blocks without a variant too, and --format callable is a BED of what the reads
 allow to be said of each position, of samples that have ended, if the processors were
 started with --gvcf and --callable. --methylation --format bedmethyl prints the newest
-counts as pore pileup does, and --format motifs the motifs that are modified by them.`,
+counts as pore pileup does, --format motifs the motifs that are modified by them, --format regions
+answers to --rules on regions, and --format vector the states of --sites.`,
 		Example: `  pore consume --brokers kafka:9092
   pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
   pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf
@@ -80,7 +85,8 @@ counts as pore pileup does, and --format motifs the motifs that are modified by 
 	flags.BoolVar(&cfg.methylation, "methylation", false, "follow the counts of modified bases instead of the variants")
 	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts, --basecalls or --methylation theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
-	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl or motifs")
+	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl, motifs, regions or vector")
+	cfg.panel.register(flags)
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
 	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable, bedmethyl and motifs")
@@ -115,18 +121,26 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	write, file := consumedFiles[cfg.format]
 	if !file && cfg.format != "text" && cfg.format != "json" {
-		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, bedmethyl or motifs", cfg.format)
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, bedmethyl, motifs, regions or vector", cfg.format)
+	}
+	if cfg.panel.rules != "" && cfg.format != regionList || cfg.panel.sites != "" && cfg.format != stateList {
+		return cli.Usagef("--rules goes with --format regions, and --sites with --format vector")
 	}
 	if file {
 		switch {
 		case cfg.alerts:
 			return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
-		case cfg.methylation != (cfg.format == bedMethyl || cfg.format == motifList):
-			return cli.Usagef("--format %s: bedmethyl and motifs go with --methylation, and with nothing else", cfg.format)
+		case cfg.methylation != slices.Contains(ofMethylation, cfg.format):
+			return cli.Usagef("--format %s: %s go with --methylation, and with nothing else", cfg.format, strings.Join(ofMethylation, ", "))
+		case cfg.format == regionList && cfg.panel.rules == "", cfg.format == stateList && cfg.panel.sites == "":
+			return cli.Usagef("--format %s needs --rules for regions, --sites for a vector", cfg.format)
 		case cfg.reference == "":
 			return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
 		case cfg.allele != "*" && cfg.allele != "NON_REF":
 			return cli.Usagef("--gvcf-allele %q: want * or NON_REF", cfg.allele)
+		}
+		if err := cfg.panel.load(); err != nil {
+			return err
 		}
 		cfg.untilEnd = true
 	}
@@ -179,9 +193,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 		}
 		if cfg.methylation {
-			if cfg.format == motifList {
+			switch cfg.format {
+			case motifList:
 				err = show.methylation.WriteMotifs(ctx, out, samples[0], g)
-			} else {
+			case regionList, stateList:
+				err = writePanel(out, &cfg, show.methylation, samples[0], g)
+			default:
 				err = show.methylation.WriteBedMethyl(out, samples[0], g.Rank)
 			}
 			return errors.Join(err, out.Flush())
@@ -249,11 +266,35 @@ func printed(out *bufio.Writer, line string) error {
 	return out.Flush()
 }
 
-// bedMethyl and motifs are the formats of counts of modified bases.
+// The formats of counts of modified bases.
 const (
-	bedMethyl = "bedmethyl"
-	motifList = "motifs"
+	bedMethyl  = "bedmethyl"
+	motifList  = "motifs"
+	regionList = "regions"
+	stateList  = "vector"
 )
+
+var ofMethylation = []string{bedMethyl, motifList, regionList, stateList}
+
+// writePanel writes the answers to rules on regions, or the states of sites, by the counts of a sample so far.
+func writePanel(out io.Writer, cfg *consumeConfig, fold *pipeline.MethylationFold, sample string, g *genome.Genome) error {
+	counts := cfg.panel.counts()
+	err := fold.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
+		if isCpG(g.Contig(contig), row) {
+			counts.add(contig, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	table := counts.states()
+	if cfg.format == regionList {
+		table = counts.answers()
+	}
+	_, err = out.Write(table)
+	return err
+}
 
 // consumedFiles are the formats that show the state of a sample as a file.
 var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error{
@@ -263,8 +304,10 @@ var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, any
 	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.ReferenceRecords(sample, g), fold.Variants(sample, g.Rank))
 	},
-	bedMethyl: nil,
-	motifList: nil,
+	bedMethyl:  nil,
+	motifList:  nil,
+	regionList: nil,
+	stateList:  nil,
 	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteCallable(out, fold.ReferenceRecords(sample, g))
 	},

@@ -193,6 +193,47 @@ func TestPileup(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "g1.m.plus.bedgraph"))
 }
 
+// TestPileupPanel: rules on regions and states of sites, of all reads and by haplotype.
+func TestPileupPanel(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	ref, in := file("ref.fa", ">r\nACGTACGTACGT\n"), file("in.sam", modifiedSAM)
+	rules, sites := file("rules.tsv", "r\t0\t12\tall\tmethylated\nr\t0\t4\tfirst\thalf\tm\t2\n"), file("sites.bed", "r\t9\t11\tcg3\nr\t1\t3\tcg1\nr\t5\t7\tcg2\n")
+	args := []string{"pileup", "--cpg", "--ref", ref, "--no-filtering", "--rules", rules, "--sites", sites}
+	_, err := poreWith(t, nil, append(args, "--answers", filepath.Join(dir, "a.tsv"), "--vector", filepath.Join(dir, "v.tsv"), in)...)
+	require.NoError(t, err)
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(b)
+	}
+	require.Equal(t, "#site\tstate\tmodified\tcalls\ncg3\t.\t1\t2\ncg1\t1\t2\t3\ncg2\t1\t2\t2\n", read("v.tsv"))
+	require.Equal(t, "#name\tcontig\tstart\tend\tkind\tcode\tstate\tshare\tdepth\tpositions\twrong\treason\n"+
+		"all\tr\t0\t12\tmethylated\tm\tNOT_CALLABLE\t0.7143\t2.3\t6\t1\ttoo few molecules to tell\n"+
+		"first\tr\t0\t4\thalf\tm\tNOT_CALLABLE\t0.6667\t3.0\t2\t1\ttoo few molecules to tell\n", read("a.tsv"))
+
+	h := filepath.Join(dir, "{haplotype}")
+	_, err = poreWith(t, nil, append(args, "--haplotypes", "-o", h+".bed", "--answers", h+".a", "--vector", h+".v", in)...)
+	require.NoError(t, err)
+	require.Equal(t, "#site\tstate\tmodified\tcalls\ncg3\t0\t0\t1\ncg1\t1\t1\t1\ncg2\t1\t1\t1\n", read("1.v"))
+	require.FileExists(t, filepath.Join(dir, "2.a"))
+	for says, more := range map[string][]string{
+		"give both, or none":                                   {"--rules", rules},
+		"--rules and --sites are of CpGs":                      {"--rules", rules, "--answers", "a"},
+		"--alpha 1: want a probability":                        {"--alpha", "1"},
+		"{haplotype} must stand in --answers and --vector":     {"--cpg", "--ref", ref, "--rules", rules, "--answers", "a", "--haplotypes", "-o", h},
+		"--rules: " + sites + ": line 1: it has 4 columns":     {"--cpg", "--ref", ref, "--rules", sites, "--answers", "a"},
+		"--rules: open " + filepath.Join(dir, "missing") + ":": {"--cpg", "--ref", ref, "--rules", filepath.Join(dir, "missing"), "--answers", "a"},
+	} {
+		_, err := poreWith(t, nil, append(append([]string{"pileup", "--no-filtering"}, more...), in)...)
+		require.ErrorContains(t, err, says)
+	}
+}
+
 // indexBAM makes the index of a sorted file.
 func indexBAM(t *testing.T, path string) {
 	t.Helper()

@@ -36,6 +36,8 @@ type pileupConfig struct {
 	percentile                   float64
 	noFiltering, haplotypes      bool
 	output, bedGraph, found      string
+	panel                        methylationPanel
+	answers, vector              string
 	threads                      int
 	log                          cli.LogFlags
 }
@@ -60,6 +62,7 @@ docs/files/modified-bases.md describes the columns.`,
   pore pileup --ref ref.fa --motif GATC,1 --motif CCWGG,1 -o ecoli.bed ecoli.sorted.bam
   pore pileup --ref ecoli.fa --find-motifs motifs.tsv -o ecoli.bed ecoli.sorted.bam
   pore pileup --ref ref.fa --cpg --haplotypes -o 'cpg.{haplotype}.bed' tagged.bam
+  pore pileup --ref ref.fa --cpg --rules promoters.tsv --answers answers.tsv -o cpg.bed reads.sorted.bam
   pore pileup --ref ref.fa --cpg --bedgraph track --no-filtering reads.sorted.bam > cpg.bed`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +83,9 @@ docs/files/modified-bases.md describes the columns.`,
 	flags.StringVarP(&cfg.output, "output", "o", "-", "output file")
 	flags.StringVar(&cfg.bedGraph, "bedgraph", "", "write percentages for browsers, too, to PREFIX.CODE.plus.bedgraph and the same with minus or combined")
 	flags.StringVar(&cfg.found, "find-motifs", "", "file for the motifs that are modified, such as GATC and CCWGG of E. coli, as a table (docs/files/modified-bases.md#motifs); needs --ref")
+	cfg.panel.register(flags)
+	flags.StringVar(&cfg.answers, "answers", "", "file for the answers to --rules")
+	flags.StringVar(&cfg.vector, "vector", "", "file for the states of --sites: 1, 0 or a point where nothing is known")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -118,6 +124,12 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 		err = errors.New("--find-motifs looks at all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
 	case cfg.found != "" && filepath.Clean(cfg.found) == filepath.Clean(cfg.output):
 		err = fmt.Errorf("--find-motifs and -o are both %s: name a file for each", cfg.found)
+	case (cfg.panel.rules == "") != (cfg.answers == ""), (cfg.panel.sites == "") != (cfg.vector == ""):
+		err = errors.New("--rules has its answers in --answers, and --sites in --vector: give both, or none")
+	case (cfg.answers != "" || cfg.vector != "") && (!cfg.cpg || len(opts.Motifs) > 1):
+		err = errors.New("--rules and --sites are of CpGs: give --cpg, and no --motif")
+	case cfg.haplotypes && (cfg.answers != "" && !strings.Contains(cfg.answers, haplotypePlace) || cfg.vector != "" && !strings.Contains(cfg.vector, haplotypePlace)):
+		err = fmt.Errorf("--haplotypes: %s must stand in --answers and --vector, too", haplotypePlace)
 	case cfg.combineStrands && len(opts.Motifs) == 0:
 		err = errors.New("--combine-strands adds the strands of a motif: give --cpg or --motif")
 	case cfg.noFiltering && len(cfg.thresholds) > 0:
@@ -151,6 +163,9 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	if err != nil {
 		return err
 	}
+	if err := cfg.panel.load(); err != nil {
+		return err
+	}
 	if cfg.reference != "" {
 		if opts.Genome, err = genome.Load(cfg.reference); err != nil {
 			return err
@@ -180,6 +195,18 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 			return out.row(contig, r)
 		}
 	}
+	asked := make(map[string]*panelCounts) // by haplotype
+	if cfg.answers != "" || cfg.vector != "" {
+		asked[haplotypeOf(0)] = cfg.panel.counts() // whether or not there are rows
+		row = func(contig string, r *pileup.Row) error {
+			haplotype := haplotypeOf(r.Group)
+			if asked[haplotype] == nil {
+				asked[haplotype] = cfg.panel.counts()
+			}
+			asked[haplotype].add(contig, r)
+			return out.row(contig, r)
+		}
+	}
 	counts, err := aligned.Pileup(ctx, in.records, opts, row)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -198,7 +225,29 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 			return err
 		}
 	}
+	for haplotype, counts := range asked {
+		if cfg.answers != "" {
+			out.line = counts.answers()
+			if err := out.write(cfg.answers, haplotype); err != nil {
+				return err
+			}
+		}
+		if cfg.vector != "" {
+			out.line = counts.states()
+			if err := out.write(cfg.vector, haplotype); err != nil {
+				return err
+			}
+		}
+	}
 	return out.commit()
+}
+
+// haplotypeOf is the name of a group of reads.
+func haplotypeOf(group int) string {
+	if group > 0 {
+		return strconv.Itoa(group)
+	}
+	return "unphased"
 }
 
 // thresholds makes those that aren't given of the calls of the file.
@@ -382,10 +431,7 @@ func (o *pileupOutput) to(name string) (*pileupFile, error) {
 
 // row writes a row.
 func (o *pileupOutput) row(contig string, r *pileup.Row) error {
-	haplotype := "unphased"
-	if r.Group > 0 {
-		haplotype = strconv.Itoa(r.Group)
-	}
+	haplotype := haplotypeOf(r.Group)
 	o.line = pileup.AppendBED(o.line[:0], contig, r, o.motifs)
 	if err := o.write(o.cfg.output, haplotype); err != nil || o.cfg.bedGraph == "" {
 		return err
