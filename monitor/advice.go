@@ -64,6 +64,8 @@ func adviceTable() map[string]advice {
 			"See the reason with ingest status or in its log. Most sources are tried again by themselves; a wrong setting, a token or a folder that is gone has to be put right."},
 		"PorestreamNothingCallable": {"hardly any read maps to the reference: there is nothing to call variants from",
 			"See whether --ref is the genome of the sample, and whether the model is for the run's chemistry: reads that are called wrongly map nowhere."},
+		"CarriedOver": {"carry-over explains alleles of a sample",
+			"They are marked CarryOver, and rules don't rest on them. The control that is named shows reads of its neighbours: let the run go on if it has few reads; repeat the sample from before the library before you act on such an allele."},
 		"MotifMisread": {"reads of one strand get a motif wrong",
 			"The alleles there are marked MotifArtifact, and no result. Most likely the bases are modified and the basecalling model doesn't know it: call the signal again with a newer model, or look at the reads of both strands (pileup) before you believe one."},
 		"PorestreamPanelsDiffer": {"processors watch for different panels: some rules get no answer",

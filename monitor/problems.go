@@ -115,6 +115,7 @@ func (v *View) findings(now time.Time) []finding {
 	out = append(out, eventFindings(list)...)
 	out = append(out, v.modelFindings()...)
 	out = append(out, v.motifFindings()...)
+	out = append(out, v.carryOverFindings()...)
 	for key, l := range v.letters {
 		if l.count > 0 && now.Sub(l.last) < 24*time.Hour {
 			out = append(out, finding{
@@ -152,6 +153,38 @@ func (v *View) motifFindings() (out []finding) {
 		})
 	}
 	return out
+}
+
+// carryOverFindings are samples with alleles that carry-over explains, by the variants that are on the page.
+func (v *View) carryOverFindings() (out []finding) {
+	bySample := make(map[string][]*receivedVariant)
+	for _, h := range v.variants.rows {
+		if h.carryOver != nil && h.carryOver.Explained && h.row.Status != streampb.CallStatus_RETRACTED.String() {
+			bySample[h.row.Sample] = append(bySample[h.row.Sample], h)
+		}
+	}
+	for sample, list := range bySample {
+		most := slices.MaxFunc(list, func(a, b *receivedVariant) int {
+			return cmp.Or(cmp.Compare(shareOf(a.carryOver), shareOf(b.carryOver)), cmp.Compare(b.row.Contig, a.row.Contig), cmp.Compare(b.row.Pos, a.row.Pos), cmp.Compare(b.row.ID, a.row.ID))
+		})
+		what := "an allele"
+		if len(list) > 1 {
+			what = fmt.Sprintf("%d alleles", len(list))
+		}
+		out = append(out, finding{
+			id: "carry-over/" + sample, advice: "CarriedOver", severity: SeverityWarning, stage: "annotate",
+			title:  fmt.Sprintf("carry-over explains %s of sample %s", what, sample),
+			detail: fmt.Sprintf("%s:%d %s>%s: %s", most.row.Contig, most.row.Pos, most.row.Ref, most.row.Alt, most.carryOver), count: int64(len(list)),
+		})
+	}
+	return out
+}
+
+func shareOf(c *event.CarryOver) float64 {
+	if c.Share == nil {
+		return 0
+	}
+	return *c.Share
 }
 
 func (v *View) silentProcesses(now time.Time) (out []finding) {

@@ -249,3 +249,35 @@ func TestMotifsAreReported(t *testing.T) {
 	page.follow(t, v, start.Add(time.Minute))
 	require.Empty(t, page.ids())
 }
+
+// A sample with alleles that carry-over explains is a problem that names the largest share and the control, until it explains them no more.
+func TestCarryOverIsReported(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	carried := func(n int, revision uint64, share float64) stream.Record {
+		e := event.Variant{
+			SchemaVersion: 1, Run: "run", Sample: "x", Revision: revision, Status: "STABLE",
+			Allele: event.Allele{VRSID: fmt.Sprint("ga4gh:VA.c", n), Contig: "c", Pos: int64(n + 1), Ref: "A", Alt: "G"},
+			Call: event.Call{
+				Qual: 15, Genotype: []uint32{1}, Depth: 30, AltForward: 9,
+				CarryOver: &event.CarryOver{Explained: share > 0.5, Share: &share, Basis: "hopping", Control: "water", ControlAlt: 2, ControlDepth: 3},
+			},
+		}
+		if share > 0.5 {
+			e.Call.Filters = []string{"CarryOver"}
+		}
+		out, err := e.Record(topics.Variants)
+		require.NoError(t, err)
+		return stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: start, Offset: int64(n)}
+	}
+	add(t, v, carried(1, 1, 0.6), carried(2, 1, 0.9), carried(3, 1, 0.1))
+	page.follow(t, v, start.Add(time.Second))
+	require.Equal(t, []string{"carry-over/x"}, page.ids())
+	p := page["carry-over/x"]
+	assert.Equal(t, "carry-over explains 2 alleles of sample x", p.Title)
+	assert.Equal(t, "c:3 A>G: at most 90 % of its reads are carry-over, by reads of other samples (control water: 2 of 3 reads)", p.Detail)
+	assert.EqualValues(t, 2, p.Count)
+
+	add(t, v, carried(1, 2, 0.2), carried(2, 2, 0.2))
+	page.follow(t, v, start.Add(time.Minute))
+	require.Empty(t, page.ids())
+}

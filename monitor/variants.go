@@ -63,6 +63,7 @@ type receivedVariant struct {
 	document  json.RawMessage // nil: too long
 	revisions []Revision
 	motif     *event.Motif // of an artefact of one
+	carryOver *event.CarryOver
 	class     importance
 	place     *list.Element
 }
@@ -93,7 +94,7 @@ func (t *variantTable) add(e *event.Variant, rec stream.Record) {
 		t.classes[h.class].Remove(h.place)
 	}
 	h.row = rowOf(id, e, rec)
-	h.motif = e.Call.Motif
+	h.motif, h.carryOver = e.Call.Motif, e.Call.CarryOver
 	h.document = nil
 	if len(rec.Value) <= maxDocument {
 		h.document = slices.Clone(rec.Value)

@@ -69,6 +69,8 @@ def _task(label, probability, threshold, score, missing, blind) -> dict[str, flo
     figures |= {"auc": metrics.auc(label, probability), "ece": metrics.calibration_error(label, probability)}
     figures["rules_auc"], figures["rules_f1"] = metrics.auc(label, score), metrics.classified(label, score >= RULE)["f1"]
     figures["missing_auc"] = metrics.auc(label, missing)
+    # Of the questions of which no decisive codon is missing, whatever the answer.
+    figures["missing_callable_auc"] = metrics.auc(label[~blind], missing[~blind])
     # RESISTANT is said also where decisive codons are missing.
     answered = ~blind | (missing >= threshold)
     figures["missing_answered"] = float(answered.mean())
@@ -133,13 +135,13 @@ def text(report: dict) -> str:
         + f"{report['processor_seconds']:.0f} s of processor time. Folds keep groups whole; intervals are of 95 %.",
         "",
         "| task | labels, resistant | AUC | AUC of rules | F1 | F1 of rules | calibration error | accuracy, precision, recall "
-        "| AUC, 30 % of codons missing | … answered, accuracy of answers |",
-        "|" + "---|" * 10,
+        "| AUC, 30 % of codons missing | … no decisive one | … answered, accuracy of answers |",
+        "|" + "---|" * 11,
     ]
     for task, e in [*report["tasks"].items(), (f"mean of {mean['tasks']}", mean)]:
         counts = f"{e['labels']}, {e['resistant']}" if "labels" in e else ""
         if "auc" not in e:
-            lines.append(f"| {task} | {counts} |" + " |" * 8)
+            lines.append(f"| {task} | {counts} |" + " |" * 9)
             continue
         plain = ", ".join(f"{e[name][0]:.3f}" for name in ("accuracy", "precision", "recall"))
         cells = [
@@ -152,6 +154,7 @@ def text(report: dict) -> str:
             cell(e, "ece"),
             plain,
             cell(e, "missing_auc"),
+            cell(e, "missing_callable_auc"),
             f"{e['missing_answered'][0]:.2f}, {e['missing_accuracy'][0]:.3f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
