@@ -70,6 +70,8 @@ func TestTitles(t *testing.T) {
 		"modified bases":          {testID + "\tMM:Z:C+m?,1;\tML:B:C,3,250\tMN:i:4", Read{Modified: "C+m?,1;", ModifiedProbabilities: []byte{3, 250}, ModifiedLength: 4}},
 		"moves":                   {testID + "\tmv:B:c,6,1,0,1,1,0,0,1", Read{Dwells: []byte{2, 1, 3, 1}, Stride: 6}},
 		"moves of other bases":    {testID + "\tmv:B:c,6,1,0,1", Read{}},
+		"parent of a duplex read": {testID + "\tdx:i:-1", Read{DuplexParent: true}},
+		"duplex read":             {testID + "\tdx:i:1", Read{}},
 		"blanks between tags":     {testID + " 1:N:0:ACGT comment", Read{}},
 		"nonsense": {testID + "\tqs:f:nan\tns:i:-4\tch:i:x\tmv:B:c,\tML:B:C\tXX:Q:1\tdu:f:-1 runid read= =5",
 			Read{}},

@@ -48,6 +48,9 @@ type Read struct {
 	// Failed says that the read fell through the basecaller's quality control (SAM's flag
 	// 0x200).
 	Failed bool
+	// DuplexParent says that a duplex read was made of this one and its complement (SAM's tag dx is -1): that one
+	// is in the file as well.
+	DuplexParent bool
 }
 
 // Unclassified is the barcode of a read on which none was found.
@@ -159,6 +162,8 @@ func (r *Read) setTag(t *tag, groups map[string]*group, moves *[]byte) {
 		r.Trimmed = t.count()
 	case "pi":
 		r.Parent = string(t.text)
+	case "dx":
+		r.DuplexParent = t.whole == -1
 	case "sp":
 		r.ParentStart = t.count()
 	case "MM", "Mm":

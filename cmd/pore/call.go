@@ -622,7 +622,7 @@ func (u *unalignedReads) align(ctx context.Context, path string, head []byte, st
 const unnamedSample = "sample"
 
 // reader reads FASTQ, SAM, BAM or CRAM, without the reads of other samples, those that failed in the
-// basecaller's quality control and those without a base. One that can't be used is reported, and left
+// basecaller's quality control, the parents of duplex reads and those without a base. One that can't be used is reported, and left
 // out.
 func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), error) {
 	r, err := input.NewReader(in, cram.Options{Names: "read"})
@@ -640,7 +640,7 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 			if err != nil {
 				return nil, err
 			}
-			if len(read.Sequence) > 0 && !read.Failed && (u.of == "" || read.Of == u.of) {
+			if len(read.Sequence) > 0 && !read.Failed && !read.DuplexParent && (u.of == "" || read.Of == u.of) {
 				r := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
 				var description []string // for who calls from the alignments
 				if read.Run != "" {

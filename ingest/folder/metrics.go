@@ -28,10 +28,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "porestream_ingest_watch_left_out_reads_total", Help: "Called reads that were left out: failed in the basecaller's quality control, or empty, without a base.",
+		Name: "porestream_ingest_watch_left_out_reads_total", Help: "Called reads that were left out: failed in the basecaller's quality control; empty, without a base; duplex_parent, of which a duplex read was made, which is taken.",
 	}, []string{"why"})
 	m.left.WithLabelValues("failed")
 	m.left.WithLabelValues("empty")
+	m.left.WithLabelValues("duplex_parent")
 	faults := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_ingest_watch_faults_total", Help: "Files that are broken or were removed before they were read, reads that can't be used, folders that can't be listed, and attempts to write the journal that failed.",
 	}, []string{"what"})

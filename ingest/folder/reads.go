@@ -170,6 +170,9 @@ func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 	case r.Failed && !f.Failed:
 		f.Metrics.leftOut("failed")
 		return nil
+	case r.DuplexParent:
+		f.Metrics.leftOut("duplex_parent")
+		return nil
 	}
 	if r.Barcode == "" {
 		r.SetFolder(dir)

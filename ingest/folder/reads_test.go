@@ -88,6 +88,7 @@ func TestLeftOutReads(t *testing.T) {
 			"run/fastq_pass/unclassified/x.fastq":   "@b" + goodRead,
 			"run/fastq_fail/barcode02/x.fastq":      "@c" + goodRead,
 			"run/bam_pass/barcode02/x.sam":          "d\t512\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tRG:Z:r\tDS:Z:runid=r\n",
+			"run/bam_pass/barcode02/duplex.sam":     "e\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t!!!!\tdx:i:-1\tDS:Z:runid=r\n",
 			"run/bam_pass/barcode02/x.bam.bai":      "an index",
 			"run/sequencing_summary_FAX.txt":        "read_id\n",
 			"run/fastq_pass/barcode02/final_failed": "no reads by its name",
@@ -156,7 +157,7 @@ func TestEmptyFiles(t *testing.T) {
 	require.NotContains(t, said.String(), "level=WARN")
 }
 
-// lateFeed has in Kafka only what it was told to flush.
+// lateFeed has in Kafka only what was flushed.
 type lateFeed struct {
 	Feed
 	put, flushed *int

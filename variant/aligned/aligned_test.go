@@ -34,10 +34,11 @@ type alignment struct {
 	mapq               int
 	cigar, seq, qual   string
 	contigNumber, size int
+	tags               string // with a tab before each
 }
 
 func (a *alignment) line() string {
-	return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%s\t*\t0\t0\t%s\t%s\n", a.name, a.flag, a.contig, a.pos+1, a.mapq, a.cigar, a.seq, a.qual)
+	return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%s\t*\t0\t0\t%s\t%s%s\n", a.name, a.flag, a.contig, a.pos+1, a.mapq, a.cigar, a.seq, a.qual, a.tags)
 }
 
 // laboratory makes alignments of a sample that differs from its reference by the
@@ -223,9 +224,10 @@ func border(t testing.TB) (l *laboratory, reads []alignment, want []string) {
 	for i := range low {
 		low[i].mapq = 1
 	}
-	again := l.reads("c1", 500, 3_000, 2)
+	again := l.reads("c1", 500, 3_000, 3)
 	again[0].flag, again[1].flag = 1024, 256
 	again[0].name, again[1].name = "duplicate", "secondary"
+	again[2].name, again[2].tags = "parent", "\tdx:i:-1"
 	return l, append(append(reads, low...), again...), want
 }
 
@@ -257,7 +259,7 @@ func TestSameFromEverywhere(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, calls)
-	require.Equal(t, aligned.Counts{Records: len(reads), Secondary: 1, Duplicates: 1, LowMapping: 12, Segments: 20 + 2*24 + 20 + 16, Regions: 4}, n)
+	require.Equal(t, aligned.Counts{Records: len(reads), Secondary: 1, Duplicates: 2, LowMapping: 12, Segments: 20 + 2*24 + 20 + 16, Regions: 4}, n)
 	require.Contains(t, first, "LOW_MAPPING_QUALITY c1 5000-7000")
 	require.Contains(t, first, "NO_COVERAGE c2 0-5000")
 

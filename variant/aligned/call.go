@@ -67,7 +67,7 @@ type Counts struct {
 	Records      int
 	Unmapped     int
 	Secondary    int
-	Duplicates   int // and records that failed quality checks
+	Duplicates   int // and records that failed quality checks, and parents of duplex reads
 	LowMapping   int // mapping quality below MinMappingQuality
 	WithoutBases int // none at all, or none that is aligned to a base of the reference
 	Elsewhere    int // not in the targets
@@ -385,6 +385,13 @@ func (c *caller) leaveOut(rec *sam.Record, err error) {
 	}
 }
 
+// isDuplexParent reports whether a duplex read was made of this one and its complement: Dorado writes all three, and they are
+// one molecule.
+func isDuplexParent(rec *sam.Record) bool {
+	pair, ok := samtag.Int(rec, "dx")
+	return ok && pair == -1
+}
+
 // take applies a record that is mapped.
 func (c *caller) take(rec *sam.Record) error {
 	contig := c.alignments.contigs[rec.Ref.ID()]
@@ -393,7 +400,7 @@ func (c *caller) take(rec *sam.Record) error {
 	case rec.Flags&sam.Secondary != 0:
 		c.n.Secondary++
 		return nil
-	case rec.Flags&(sam.Duplicate|sam.QCFail) != 0:
+	case rec.Flags&(sam.Duplicate|sam.QCFail) != 0 || isDuplexParent(rec):
 		c.n.Duplicates++
 		return nil
 	case c.groups != nil && !c.groups[group(rec)]:
