@@ -61,7 +61,7 @@ too; FASTQ has no place for that.
 With --kit-name each read is given its barcode, and adapters, primers and barcodes are
 cut off; --split-reads makes two reads of those that are two molecules: docs/files/demux.md.
 
-With --modified-bases networks of Remora or Dorado say which bases are modified, in the tags MM, ML
+With --modified-bases networks of Remora, Dorado or DeepMod2 say which bases are modified, in the tags MM, ML
 and MN: docs/files/modified-bases.md.
 
 Output that was broken off goes on with --resume-from, to the bytes that it would have

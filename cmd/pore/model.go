@@ -73,13 +73,13 @@ type modelRow struct {
 	listed models.Listed // of a basecalling model
 }
 
-// modifiedKind is the kind of models that call modified bases: files of Remora or converted ones, and folders of Dorado's.
+// modifiedKind is the kind of models that call modified bases: files of Remora or converted ones, and what Dorado and DeepMod2 have.
 const modifiedKind = "modified-base"
 
 // isModified reports whether a name is that of a modified-base model.
 func isModified(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && (info.Mode().IsRegular() && filepath.Ext(name) == ".onnx" || info.IsDir() && modconvert.Is(name))
+	return err == nil && (info.Mode().IsRegular() && filepath.Ext(name) == ".onnx" || modconvert.Is(name))
 }
 
 func newModifiedRow(m *modnetwork.Model, place string) modelRow {
@@ -104,7 +104,7 @@ func listModified(dir string) ([]modelRow, error) {
 		if err != nil {
 			return fmt.Errorf("listing models: %w", err)
 		}
-		original := entry.IsDir() && modconvert.Is(path)
+		original := modconvert.Is(path)
 		if !original && (entry.IsDir() || filepath.Ext(path) != ".onnx") {
 			return nil
 		}
@@ -213,7 +213,7 @@ func modelListCommand() *cobra.Command {
 		Short: "List the shipped models, and those in folders",
 		Long: `Lists the models that come with pore, and each model of any kind in the given
 folders, which are models themselves or hold some. Folders may be of Dorado or Bonito, or hold
-models of Dorado and Remora for modified bases, however deep. With --for the
+models of Dorado, Remora and DeepMod2 for modified bases, however deep. With --for the
 basecalling models that fit a recording's flow cell, kit and sample rate are left.`,
 		Example: `  pore model ls
   pore model ls models/mine
@@ -360,8 +360,8 @@ func modelCheckCommand() *cobra.Command {
 		Short: "Check manifests and checksums",
 		Long: `Reads the manifest of each model, a shipped one by its name or any by its folder,
 and compares the networks with their checksums; of a modified-base model, a file of
-Remora or a converted one, the metadata are read, and a folder of Dorado's is converted. Nothing is run:
-see verify.`,
+Remora or a converted one, the metadata are read, and one of Dorado's or DeepMod2's is converted.
+Nothing is run: see verify.`,
 		Example: `  pore model check models/mine`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -725,14 +725,15 @@ a folder with the network as ONNX, in single and in half precision, and a
 manifest. Layers that are not known are refused by name. The model is used by
 --model FOLDER.
 
-A folder of Dorado's for modified bases becomes one file, NAME.onnx, for --modified-bases, which
-takes such a folder as it is, too. It follows the basecalling model that its name begins with,
+A folder of Dorado's for modified bases, or a network of DeepMod2, becomes one file, NAME.onnx,
+for --modified-bases, which takes them as they are, too. Dorado's follows the basecalling model that its name begins with,
 unless --basecaller names another, or any.
 
 Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras. Several are
 averaged. It writes a folder for --network FOLDER. What its licence is has to be told.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
   pore model convert --out 5mCG_5hmCG.onnx --basecaller any dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3
+  pore model convert --out deepmod2.onnx DeepMod2/src/models/transformer/R9.4.1
   pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt
   pore model convert --out spliceai --licence CC-BY-NC-4.0 spliceai[1-5].h5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),

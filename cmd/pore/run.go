@@ -79,7 +79,7 @@ other programs can follow the topics meanwhile.
 What is in the files when it starts is the run. Folders that go on growing are followed by
 ingest folder or ingest reads, with pore broker or any Kafka and a processor.
 
-With --modified-bases networks of Remora or Dorado say which bases of each read are modified, and with that or
+With --modified-bases networks of Remora, Dorado or DeepMod2 say which bases of each read are modified, and with that or
 --methylation they are counted by position: DIR/methylation.bed and a bedGraph for each
 modification and strand (docs/consume/methylation.md).
 

@@ -28,7 +28,7 @@ func (e *events) ends() []end {
 
 func (e *events) frames() int { return 1 }
 
-// prepare computes what a network is shown of all bases but the last, whose end moves don't tell. The current is scaled by
+// prepare computes what a network is shown of all bases but the last, whose end moves don't give. The current is scaled by
 // median and median absolute deviation of all samples, with what is before the first base.
 func (e *events) prepare(r *read, called *basecall.Called) bool {
 	if len(called.Qualities) != len(r.bases) {

@@ -1,10 +1,11 @@
-package network
+package network_test
 
 import (
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/biogo/hts/sam"
@@ -14,6 +15,8 @@ import (
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/network"
+	"github.com/porestream/porestream/modbase/network/convert"
 	"github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/testenv"
@@ -42,8 +45,9 @@ func calledOf(t *testing.T, rec *sam.Record, calibration signal.Calibration) *ba
 	for _, move := range moves[1:] {
 		c.Moves = append(c.Moves, byte(move))
 	}
-	c.Sequence = rec.Seq.Expand()
+	c.Sequence, c.Qualities = rec.Seq.Expand(), slices.Clone(rec.Qual)
 	if rec.Flags&sam.Reverse != 0 {
+		slices.Reverse(c.Qualities)
 		for i, j := 0, len(c.Sequence)-1; i <= j; i, j = i+1, j-1 {
 			c.Sequence[i], c.Sequence[j] = complemented(c.Sequence[j]), complemented(c.Sequence[i])
 		}
@@ -64,7 +68,7 @@ func complemented(b byte) byte {
 }
 
 // TestCanonicalReads: of reads of R10.4.1 without modifications, with the bases and moves that they came with, as many CpGs are called
-// methylated as by Remora itself.
+// methylated as by Remora and DeepMod2 themselves.
 func TestCanonicalReads(t *testing.T) {
 	file, err := signal.Open(testenv.Recordings(t, "r10/can_reads.pod5"))
 	require.NoError(t, err)
@@ -83,14 +87,24 @@ func TestCanonicalReads(t *testing.T) {
 		model string
 		want  float64
 	}{
-		{"dna_r10.4.1_e8.2_fast_v3.5.1_5mc_CG_v0", 0.065},
-		{"dna_r10.4.1_e8.2_hac_v3.5.1_5mc_CG_v1", 0.022},
-		{"dna_r10.4.1_e8.2_sup_v3.5.1_5mc_CG_v1", 0.015},
+		{"dna_r10.4.1_e8.2_fast_v3.5.1_5mc_CG_v0.onnx", 0.065},
+		{"dna_r10.4.1_e8.2_hac_v3.5.1_5mc_CG_v1.onnx", 0.022},
+		{"dna_r10.4.1_e8.2_sup_v3.5.1_5mc_CG_v1.onnx", 0.015},
+		{"deepmod2-transformer-R10.4.1_4kHz_v4.1.pt", 0.049},
 	} {
 		t.Run(tt.model, func(t *testing.T) {
-			m, err := OpenModel(filepath.Join(folder, tt.model+".onnx"))
+			path := filepath.Join(folder, tt.model)
+			data, err := os.ReadFile(path)
 			require.NoError(t, err)
-			c := open1(t, m)
+			if filepath.Ext(path) != ".onnx" {
+				data, err = convert.Convert(path, convert.Options{})
+				require.NoError(t, err)
+			}
+			m, err := network.ParseModel(data, path)
+			require.NoError(t, err)
+			c, err := network.New([]*network.Model{m}, network.Config{Device: "cpu", Sessions: 1})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
 			bam, err := os.Open(testenv.Recordings(t, "r10/can_mappings.bam"))
 			require.NoError(t, err)
 			defer bam.Close()

@@ -92,9 +92,9 @@ var known = map[string][]string{
 	"linear":      {"type", "in_features", "out_features"},
 }
 
-// Is reports whether a folder holds a model for modified bases as Dorado has it. Whether it can be used is seen when it is
+// isDorado reports whether a folder holds a model for modified bases as Dorado has it. Whether it can be used is seen when it is
 // opened.
-func Is(dir string) bool {
+func isDorado(dir string) bool {
 	text, err := readConfig(dir)
 	if err != nil {
 		return false

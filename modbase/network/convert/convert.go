@@ -29,12 +29,13 @@ type Options struct {
 // AnyBasecaller stands for all basecalling models of a model's pore.
 const AnyBasecaller = "any"
 
-// Open opens a model of any form: a file of Remora or one that was converted, or a folder of Dorado's, which is converted.
+// Open opens a model of any form: a file of Remora or one that was converted, or what Convert reads, which is converted.
 func Open(path string) (*network.Model, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil, !info.IsDir() && !isDeepMod2File(path):
 		return network.OpenModel(path)
-	}
-	if !Is(path) {
+	case info.IsDir() && !isDorado(path):
 		return nil, fmt.Errorf("opening modified-base model %s: it is neither a folder of Dorado's for modified bases, whose %s has a table [modbases], nor an .onnx file", path, configFile)
 	}
 	data, err := Convert(path, Options{})
@@ -42,6 +43,12 @@ func Open(path string) (*network.Model, error) {
 		return nil, err
 	}
 	return network.ParseModel(data, path)
+}
+
+// Is reports whether Convert reads a folder, or file, as far as can be seen before it is converted.
+func Is(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && (info.IsDir() && isDorado(path) || !info.IsDir() && isDeepMod2File(path))
 }
 
 // Convert reads a model of another program and returns the file that package network reads.
@@ -58,14 +65,28 @@ func Convert(path string, opts Options) ([]byte, error) {
 }
 
 func convert(path string, opts Options) ([]byte, error) {
-	c, err := readDorado(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.called(filepath.Base(path), opts); err != nil {
+	var c *converted
+	if info.IsDir() {
+		c, err = readDorado(path)
+	} else {
+		c, err = readDeepMod2(path, &opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.called(nameOf(path), opts); err != nil {
 		return nil, err
 	}
 	return c.File()
+}
+
+// nameOf is what a model is called after its file.
+func nameOf(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), ".pt")
 }
 
 // converted is a network in the making.

@@ -79,15 +79,15 @@ func makeReads() []made {
 	return all
 }
 
-// judged is what a program of others says of a read.
-type judged struct {
+// result is what a program of others says of a read.
+type result struct {
 	Model         string      `json:"model"`
 	Places        []int       `json:"places"`
 	Probabilities [][]float64 `json:"probabilities"` // of the plain base first
 }
 
-// run has a script in testdata judge reads.
-func run(t *testing.T, reads []made, script string, args ...string) []judged {
+// run has a script in testdata score reads.
+func run(t *testing.T, reads []made, script string, args ...string) []result {
 	t.Helper()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "torch", "torch", "numpy")
 	var in bytes.Buffer
@@ -101,9 +101,9 @@ func run(t *testing.T, reads []made, script string, args ...string) []judged {
 		require.NoError(t, err, "%s", exit.Stderr)
 	}
 	require.NoError(t, err)
-	var all []judged
+	var all []result
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
-		var j judged
+		var j result
 		require.NoError(t, decoder.Decode(&j))
 		all = append(all, j)
 	}
@@ -120,7 +120,7 @@ func open(t *testing.T, m *network.Model) *network.Caller {
 
 // agree holds what a model makes of reads to what another program does, and returns the smallest and largest
 // probability.
-func agree(t *testing.T, m *network.Model, reads []made, want []judged) (low, high float64) {
+func agree(t *testing.T, m *network.Model, reads []made, want []result) (low, high float64) {
 	t.Helper()
 	c := open(t, m)
 	low = 1
@@ -153,7 +153,7 @@ func agree(t *testing.T, m *network.Model, reads []made, want []judged) (low, hi
 func TestDorado(t *testing.T) {
 	reads := makeReads()
 	dir := t.TempDir()
-	results := make(map[string][]judged)
+	results := make(map[string][]result)
 	for _, j := range run(t, reads, "dorado.py", dir) {
 		results[j.Model] = append(results[j.Model], j)
 	}
@@ -178,7 +178,7 @@ func TestDorado(t *testing.T) {
 			assert.Equal(t, want.rate, m.SampleRate)
 			assert.Equal(t, want.codes, fmt.Sprint(m.Codes))
 			low, high := agree(t, m, reads, results[name])
-			require.Greater(t, high-low, 0.05, "probabilities that are all alike tell nothing")
+			require.Greater(t, high-low, 0.05, "probabilities that are all alike say nothing")
 
 			// What was written to a file is the same model, whatever the file is called.
 			data, err := Convert(folder, Options{})

@@ -15,6 +15,12 @@
 // The folder's name, such as dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3, begins with that of the basecalling model
 // whose moves it was trained on.
 //
+// # DeepMod2
+//
+// A network is a file by torch.save with model_state_dict, of a transformer's encoder or of LSTMs in both directions, over 21
+// bases. How they are used is in a pickle beside, which isn't read: of what isn't in the state dict, the published
+// configuration is taken. DeepMod2 sets a share of the weights to 0 before it calls on a CPU, and so does the conversion.
+//
 // # What is refused
 //
 // Other networks, layers, activations and keys, each by its name, and models for RNA: a network that is nearly right calls

@@ -1,0 +1,84 @@
+package convert
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/modbase/network"
+	"github.com/porestream/porestream/testenv"
+)
+
+// TestDeepMod2: networks of both forms, with random weights, give the probabilities that PyTorch does from what DeepMod2 sees of
+// reads.
+func TestDeepMod2(t *testing.T) {
+	reads := makeReads()
+	dir := t.TempDir()
+	files := []string{filepath.Join(dir, "transformer_R9.4.1.pt"), filepath.Join(dir, "bilstm_R10.4.1_5kHz_v4.3")}
+	results := make(map[string][]result)
+	for _, j := range run(t, reads, "deepmod2.py", files...) {
+		results[j.Model] = append(results[j.Model], j)
+	}
+	for i, want := range []struct {
+		name, chemistry string
+		rate            int
+	}{{"transformer_R9.4.1", "r9.4", 4000}, {"bilstm_R10.4.1_5kHz_v4.3", "r10.4.1", 5000}} {
+		t.Run(want.name, func(t *testing.T) {
+			require.True(t, Is(files[i]))
+			data, err := Convert(files[i], Options{})
+			require.NoError(t, err)
+			again, err := Convert(files[i], Options{})
+			require.NoError(t, err)
+			require.Equal(t, data, again)
+			m, err := network.ParseModel(data, "")
+			require.NoError(t, err)
+			assert.Equal(t, want.name, m.Name)
+			assert.Equal(t, want.chemistry, m.Chemistry)
+			assert.Equal(t, want.rate, m.SampleRate)
+			assert.Empty(t, m.Basecaller)
+			low, high := agree(t, m, reads, results[files[i]])
+			require.Greater(t, high-low, 0.05, "probabilities that are all alike say nothing")
+		})
+	}
+}
+
+// TestTrainedDeepMod2 does the same with networks that DeepMod2 ships.
+func TestTrainedDeepMod2(t *testing.T) {
+	reads := makeReads()
+	var files []string
+	for _, name := range []string{"deepmod2-transformer-R9.4.1.pt", "deepmod2-transformer-R10.4.1_4kHz_v4.1.pt"} {
+		files = append(files, testenv.Recordings(t, "modbase/models/"+name))
+	}
+	results := make(map[string][]result)
+	for _, j := range run(t, reads, "deepmod2.py", files...) {
+		results[j.Model] = append(results[j.Model], j)
+	}
+	for _, file := range files {
+		data, err := Convert(file, Options{})
+		require.NoError(t, err)
+		m, err := network.ParseModel(data, "")
+		require.NoError(t, err)
+		low, high := agree(t, m, reads, results[file])
+		require.Greater(t, high-low, 0.3)
+	}
+}
+
+func TestDeepMod2Refuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "R9.4.1")
+	require.NoError(t, os.WriteFile(file, []byte("no tensors"), 0o600))
+	require.False(t, Is(file))
+	_, err := Convert(file, Options{})
+	require.ErrorContains(t, err, "neither a ZIP archive")
+	_, err = Convert(filepath.Join(t.TempDir(), "nowhere"), Options{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestPrune: as many weights as asked become 0, the smallest.
+func TestPrune(t *testing.T) {
+	weights := []float32{-3, 1, 0.5, -0.25, 2, 4}
+	assert.Equal(t, []float32{-3, 1, 0, 0, 2, 4}, prune(weights, 0.4))
+	assert.Equal(t, []float32{-3, 1, 0.5, -0.25, 2, 4}, weights)
+}
