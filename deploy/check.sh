@@ -112,7 +112,7 @@ done
 curl -sf "http://$watcher/-/ready" >/dev/null || { cat "$tmp/prometheus.log" >&2; fail "Prometheus did not get ready on $watcher"; }
 
 # With a network and a panel, so that what is shown about them has data.
-bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" --caller-model r9-r10-pileup --panel testdata/lambda/panel.yaml \
+bin/pore run --listen "$service" --pace 20 --snapshot-interval 2s --out "$tmp/out" --variant-model r9-r10-pileup --panel testdata/lambda/panel.yaml \
 	--ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 testdata/lambda/reads.pod5 >"$tmp/run.log" 2>&1 &
 run=$!
 pids+=("$run")

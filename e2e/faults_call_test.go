@@ -128,10 +128,10 @@ var callFaults = map[string]func(*callFault) []string{
 		return []string{"--sample", "three", f.write("x.sam", []byte(samHeader+"@RG\tID:a\tSM:one\n@RG\tID:b\tSM:two\n"))}
 	},
 	"reads are of another basecalling model, with --strict-models": func(f *callFault) []string {
-		return []string{"--caller-model", models.DefaultVariant, "--strict-models", "--called-by", "fast@v1", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
+		return []string{"--variant-model", models.DefaultVariant, "--strict-models", "--called-by", "fast@v1", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
 	},
 	"reads name no basecalling model, with --strict-models": func(f *callFault) []string {
-		return []string{"--caller-model", models.DefaultVariant, "--strict-models", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
+		return []string{"--variant-model", models.DefaultVariant, "--strict-models", f.write("x.sam", []byte(samHeader+f.record("r", 101, "10M")))}
 	},
 	"the index is damaged": func(f *callFault) []string {
 		f.write("x.bam.bai", []byte("BAI\x01\xff\xff\xff"))
@@ -173,7 +173,7 @@ func TestCallFaults(t *testing.T) {
 			before, err := os.ReadDir(f.dir)
 			require.NoError(t, err)
 			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pore"), append([]string{
-				"call", "--ref", reference, "--caller-model", "none", "--callable", filepath.Join(f.dir, "callable.bed"), "-o", f.out,
+				"call", "--ref", reference, "--variant-model", "none", "--callable", filepath.Join(f.dir, "callable.bed"), "-o", f.out,
 			}, args...)...)
 			var stdout, stderr bytes.Buffer
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(f.stdin), &stdout, &stderr
@@ -195,7 +195,7 @@ func TestCallOfNothing(t *testing.T) {
 	f := &callFault{T: t, dir: t.TempDir()}
 	reference := f.write("ref.fa", []byte(">c1\n"+strings.Repeat("ACGTTGCA", 375)+"\n"))
 	out := filepath.Join(f.dir, "out.vcf.gz")
-	got := pore(t, "call", "--ref", reference, "--caller-model", "none", "-o", out, "--callable", filepath.Join(f.dir, "x.bed"), f.write("x.sam", []byte(samHeader+"r\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t*\n")))
+	got := pore(t, "call", "--ref", reference, "--variant-model", "none", "-o", out, "--callable", filepath.Join(f.dir, "x.bed"), f.write("x.sam", []byte(samHeader+"r\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\t*\n")))
 	require.Zero(t, got.code, got.stderr)
 	require.Contains(t, got.stderr, "no alignment could be used, so nothing was called")
 	require.Equal(t, 1, strings.Count(got.stderr, "\n"))

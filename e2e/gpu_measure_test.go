@@ -82,7 +82,7 @@ func TestReportOfAGPU(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(report, "| `r9.4-hac` |"), "the fastest batch of the GPU and the CPU")
 }
 
-// TestReportOfWhatIsNoMeasurement: a file that measure.py hasn't written is told in a line that names it and what is wrong.
+// TestReportOfWhatIsNoMeasurement: a file that measure.py hasn't written is reported in a line that names it and what is wrong.
 func TestReportOfWhatIsNoMeasurement(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("needs python3: ", err)

@@ -52,7 +52,7 @@ func TestLiveReads(t *testing.T) {
 	}
 	t.Parallel()
 	res := command(t, "live", "reads", "--data", lambda(""), "--bin", bin, "--barcodes", "6", "--channels", "48", "--duration", "3m", "--rotate", "30s", "--length", "3000", "--pace", "30",
-		"--format", "both", "--kill-ingest", "5", "--kill-processor", "2", "--within", "0", "--within-99", "0", "--caller-model", "none", "--json")
+		"--format", "both", "--kill-ingest", "5", "--kill-processor", "2", "--within", "0", "--within-99", "0", "--variant-model", "none", "--json")
 	require.Zero(t, res.code, res.stderr)
 	var report struct {
 		Written, Failed, Topic, Samples, Calls int

@@ -94,7 +94,7 @@ func TestMethylation(t *testing.T) {
 	onBroker(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "7"} {
 			out := t.TempDir()
-			res := pore(t, "run", "--brokers", addr, "--ref", lambda("reference.fa"), "--caller-model", "none", "--methylation", "--run", "r", "--sample", "s", "--partitions", partitions,
+			res := pore(t, "run", "--brokers", addr, "--ref", lambda("reference.fa"), "--variant-model", "none", "--methylation", "--run", "r", "--sample", "s", "--partitions", partitions,
 				"--processors", "2", "--out", out, reads)
 			require.Zero(t, res.code, res.stderr)
 			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
@@ -135,7 +135,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 		for _, partitions := range []string{"1", "7"} {
 			out, prefix := t.TempDir(), "modified-"+partitions+"-"
 			res := pore(t, slices.Concat([]string{"run"}, common, []string{
-				"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--caller-model", "none", "--basecalls",
+				"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--variant-model", "none", "--basecalls",
 				"--partitions", partitions, "--processors", "2", "--out", out, lambda("reads.pod5"),
 			})...)
 			require.Zero(t, res.code, res.stderr)

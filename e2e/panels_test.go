@@ -174,7 +174,7 @@ func TestPanelsExamineReads(t *testing.T) {
 		flags := []string{"--panel", adjacent("panel.yaml")}
 		deletion, reason := "DETECTED", "reads show it"
 		if model != "" {
-			flags = append(flags, "--caller-model", model)
+			flags = append(flags, "--variant-model", model)
 			deletion, reason = "SUSPECTED", "reads show it; called, but filtered as NoisyIndel"
 		}
 		var documents []map[string]any

@@ -77,10 +77,10 @@ func TestReportedFaults(t *testing.T) {
 	}
 	cases := []reported{
 		{"01-adjacent-substitutions", func(t *testing.T, at func(string) string) string {
-			return called(t, at) + called(t, at, "--caller-model", "none") + called(t, at, "--atomize")
+			return called(t, at) + called(t, at, "--variant-model", "none") + called(t, at, "--atomize")
 		}, strings.Repeat("400 GGG AAC PASS 1\n", 2) + "400 G A PASS 1\n401 G A PASS 1\n402 G C PASS 1\n"},
 		{"18-insertion-beside-deletion", func(t *testing.T, at func(string) string) string {
-			return called(t, at) + called(t, at, "--caller-model", "none")
+			return called(t, at) + called(t, at, "--variant-model", "none")
 		}, strings.Repeat("351 C G PASS 1\n", 2)},
 		{"04-hgvs-alleles-shifted-over-each-other", func(t *testing.T, at func(string) string) string {
 			r := pore(t, "hgvs", "--ref", at("ref.fa"), "--gff", at("genes.gff3"),

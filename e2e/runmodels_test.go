@@ -47,7 +47,7 @@ func TestModelsByRun(t *testing.T) {
 	firstReads(t, reads, lambda("reads.pod5"), 40)
 	firstReads(t, reads, r10, 1)
 
-	base := []string{"run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--caller-model", "none", "--reads", reads.Name()}
+	base := []string{"run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--variant-model", "none", "--reads", reads.Name()}
 	outcome := func(args ...string) (string, map[string]any, string) {
 		out := t.TempDir()
 		res := pore(t, append(append(slices.Clone(base), "--out", out), args...)...)

@@ -93,7 +93,7 @@ func TestPasswords(t *testing.T) {
 	require.Contains(t, res.stderr, "user and password")
 
 	if !testing.Short() {
-		res = pore(t, append(args(file("right", "right")), "--caller-model", "none", "--device", recordedNetwork(t, "1ms:32"))...)
+		res = pore(t, append(args(file("right", "right")), "--variant-model", "none", "--device", recordedNetwork(t, "1ms:32"))...)
 		require.Zero(t, res.code, res.stderr)
 	}
 }

@@ -71,7 +71,7 @@ func adviceTable() map[string]advice {
 		"PorestreamPanelsDiffer": {"processors watch for different panels: some rules get no answer",
 			"Start all processors with the same --panel files."},
 		"PorestreamModelMismatch": {"reads come from a basecalling model that the variant model was not made for",
-			"Their calls say so (ModelMismatch), and qualities may be too high or too low. Give a variant model for them (--caller-model), or call the reads with a basecalling model that it knows: its card and pore model ls list them. --strict-models refuses such reads."},
+			"Their calls say so (ModelMismatch), and qualities may be too high or too low. Give a variant model for them (--variant-model), or call the reads with a basecalling model that it knows: its card and pore model ls list them. --strict-models refuses such reads."},
 		"PorestreamSnapshotOld": {"the newest state of a stage is in no snapshot",
 			"Results are right, but a restart has to repeat what came since. See the processor's log: mostly the right to write to the topic of state is missing, or Kafka is short of room."},
 		"PorestreamGroupUnstable": {"a stage loses its partitions to errors",

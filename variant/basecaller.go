@@ -182,7 +182,7 @@ func (b *Basecallers) Refuse(name string) error {
 		return fmt.Errorf("%w: no basecalling model is named for them, and %s is for those of %s: say which it was (--called-by), or go on without --strict-models",
 			ErrModelMismatch, b.network, b.have())
 	case Mismatched:
-		return fmt.Errorf("%w: %s has called them, and %s is for those of %s: give a variant model that is for them (--caller-model), call them with one of these, or go on without --strict-models, and calls say ModelMismatch",
+		return fmt.Errorf("%w: %s has called them, and %s is for those of %s: give a variant model that is for them (--variant-model), call them with one of these, or go on without --strict-models, and calls say ModelMismatch",
 			ErrModelMismatch, name, b.network, b.have())
 	}
 	return nil

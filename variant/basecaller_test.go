@@ -164,7 +164,7 @@ func TestRefusalNamesReadsModelAndWhatToDo(t *testing.T) {
 	require.NoError(t, names.Refuse("hac@v5"))
 	err := names.Refuse("fast@v5")
 	require.ErrorIs(t, err, variant.ErrModelMismatch)
-	for _, want := range []string{"fast@v5", "caller", "hac, sup", "--caller-model", "--strict-models"} {
+	for _, want := range []string{"fast@v5", "caller", "hac, sup", "--variant-model", "--strict-models"} {
 		assert.ErrorContains(t, err, want)
 	}
 	assert.ErrorContains(t, names.Refuse(""), "--called-by")

@@ -54,7 +54,7 @@ func (w *folders) register(flags *pflag.FlagSet) {
 func (w *folders) registerFolders(flags *pflag.FlagSet, journals string, settle time.Duration) {
 	flags.StringVar(&w.Journal, "journal", "", "folder that remembers which reads were sent, one for each ingest (default $STATE_DIRECTORY or $XDG_STATE_HOME/porestream, and there "+journals+")")
 	folderFlag(flags, "journal")
-	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system tells of changes")
+	flags.DurationVar(&w.Poll, "poll", time.Second, "how often folders are listed, also where the system reports changes")
 	flags.DurationVar(&w.Settle, "settle", settle, "how long bytes must have been there before they are read; network file systems show some too early")
 	flags.DurationVar(&w.IdleEnd, "idle-end", 0, "end a run when there was nothing new of it for so long; 0 waits for its final summary")
 	flags.BoolVar(&w.Once, "once", false, "end when all runs have ended; without --idle-end that is when all there is was read")

@@ -47,7 +47,7 @@ func (r *reading) register(flags *pflag.FlagSet) {
 	r.registerFolders(flags, readsName, 0)
 	flags.StringVar(&r.files.Naming.Run, "run", "", "run of reads that name none")
 	flags.StringVar(&r.files.Naming.Model, "called-by", "", "basecalling model of reads that name none")
-	flags.BoolVar(&r.files.Naming.Demultiplexed, "demultiplexed", false, "reads that tell of no barcode have none: for FASTQ of Dorado, whose titles name barcodes only where there is one")
+	flags.BoolVar(&r.files.Naming.Demultiplexed, "demultiplexed", false, "reads that name no barcode have none: for FASTQ of Dorado, whose titles name barcodes only where there is one")
 	flags.StringVar(&r.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
 	flags.BoolVar(&r.files.Failed, "include-fail", false, "take reads, too, that fell through the basecaller's quality control: folders named fail, and flag 0x200")
 	flags.StringVar(&r.ref, "ref", "", "for CRAM: the reference genome that it was written with, FASTA, may be gzipped")

@@ -31,7 +31,7 @@ func (f *bcsqFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.exclude, "exclude", "e", "", "bcsq: not of records of which this expression is true")
 	flags.BoolVar(&f.greedy, "greedy", false, "bcsq: introns and non-coding transcripts even where another transcript is hit in an exon")
 	flags.IntVar(&f.trimProtein, "trim-protein", 0, "bcsq: amino acids to write of longer changes (0: all)")
-	flags.IntVar(&f.ncsq, "ncsq", 15, "bcsq: consequences of a record that FORMAT/BCSQ can tell per haplotype")
+	flags.IntVar(&f.ncsq, "ncsq", 15, "bcsq: consequences of a record that FORMAT/BCSQ can name per haplotype")
 }
 
 // check refuses flags that make no sense. wanted says whether BCSQ is to be written.

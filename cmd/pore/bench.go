@@ -158,7 +158,7 @@ million bases by the driver's counters: docs/operate/devices.md.`,
 	}
 	flags := cmd.Flags()
 	f.register(flags, 2_000_000)
-	flags.IntVar(&b.effort.Rounds, "rounds", 5, "how often; the medians are told")
+	flags.IntVar(&b.effort.Rounds, "rounds", 5, "how often; the medians are reported")
 	flags.DurationVar(&b.effort.Round, "round-time", 0, "least time of a round, for which reads are called again; 0: 2s on a GPU, and all reads once on a CPU")
 	flags.BoolVar(&scaling, "scaling", false, "measure on one core, too; without it on a CPU only")
 	flags.BoolVar(&sweep, "sweep", false, "measure with batches of several sizes; without it on a GPU only")

@@ -54,15 +54,16 @@ examples through the bare network: the same model, device, batch and sessions.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&model, "caller-model", models.DefaultVariant, "variant model, by name or folder")
+	flags.StringVar(&model, "variant-model", models.DefaultVariant, "variant model, by name or folder")
+	cli.FormerFlag(flags, "caller-model", "variant-model")
 	flags.StringVar(&cfg.Device, "device", "auto", "auto, cpu, cuda or cuda:N[,N...]")
 	flags.StringVar(&cfg.Library, "ort-lib", "", "ONNX Runtime library; else the environment variable ORT_LIB")
 	flags.IntVar(&cfg.Batch, "batch", 0, "examples computed together; 0 chooses by device")
 	flags.IntVar(&cfg.Sessions, "sessions", 0, "copies of the network per device; 0 chooses by device")
 	flags.IntVar(&load.Callers, "callers", 0, "callers at once; 0: two for each CPU")
-	flags.IntVar(&load.Alleles, "alleles", 64, "alleles that a caller has judged together")
+	flags.IntVar(&load.Alleles, "alleles", 64, "alleles that a caller has scored together")
 	flags.IntVar(&load.Examples, "examples", 20_000, "examples in a round, about")
-	flags.IntVar(&load.Rounds, "rounds", 5, "how often; the medians are told")
+	flags.IntVar(&load.Rounds, "rounds", 5, "how often; the medians are reported")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	log.Register(flags, slog.LevelWarn)
 	return cmd

@@ -120,7 +120,7 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.callable, "callable", "", "BED file for what the reads allow to be said of each position: CALLABLE, LOW_DEPTH, LOW_MAPPING_QUALITY, NO_COVERAGE or N")
 	cfg.survey.Register(flags)
 	cfg.controls.Register(flags)
-	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type tells negative_control and no_template_control")
+	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type names negative_control and no_template_control")
 	flags.StringVar(&cfg.haplotag, "haplotag", "", "BAM file for the alignments with the haplotypes of their reads (tags HP, PS and PC), in the order of the input")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd

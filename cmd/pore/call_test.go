@@ -57,7 +57,7 @@ func runCall(t *testing.T, stdin io.Reader, args ...string) string {
 	t.Helper()
 	cmd := command()
 	var out bytes.Buffer
-	cmd.SetArgs(append([]string{"call", "--caller-model", "none"}, args...))
+	cmd.SetArgs(append([]string{"call", "--variant-model", "none"}, args...))
 	cmd.SetIn(stdin)
 	cmd.SetOut(&out)
 	require.NoError(t, cmd.ExecuteContext(t.Context()))

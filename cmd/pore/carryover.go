@@ -55,10 +55,10 @@ that pore call would look at; docs/files/carryover.md tells the rule.`,
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
 	flags.StringArrayVar(&cfg.reads, "alignments", nil, "BAM, CRAM or SAM file of the run, whose read groups (SM) name the samples; may be repeated (required)")
-	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type tells negative_control and no_template_control")
+	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type names negative_control and no_template_control")
 	flags.StringVar(&cfg.primers, "primers", "", processor.PrimersHelp)
 	flags.StringVarP(&cfg.output, "output", "o", "", "name of the files for the calls, with {sample} in it; compressed by BGZF and indexed if it ends in .gz (required)")
-	flags.IntVar(&cfg.threads, "threads", 0, "regions that are looked at at a time; 0: one for each CPU")
+	flags.IntVar(&cfg.threads, "threads", 0, "regions that are evaluated at a time; 0: one for each CPU")
 	cfg.controls.Register(flags)
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd

@@ -42,10 +42,10 @@ gVCF, --callable is needed, as nothing else tells where reads are.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that was called against, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.callable, "callable", "", "BED of places that reads tell; of one with a fourth column, as pore call --callable writes it, those that are CALLABLE")
+	flags.StringVar(&cfg.callable, "callable", "", "BED of places that reads determine; of one with a fourth column, as pore call --callable writes it, those that are CALLABLE")
 	flags.StringVar(&cfg.sample, "sample", "", "sample of the VCF, if it has several")
 	flags.StringVar(&cfg.name, "name", "", "name of the sequences, before the contig's (default the sample's)")
-	flags.IntVar(&cfg.consensus.MinDepth, "min-depth", 10, "least reads of a gVCF's block, and of a call, that tell a base")
+	flags.IntVar(&cfg.consensus.MinDepth, "min-depth", 10, "least reads of a gVCF's block, and of a call, that determine a base")
 	flags.Float64Var(&cfg.consensus.MinFraction, "min-fraction", 0.25, "least share of the reads that an allele needs beside another")
 	flags.StringVar(&cfg.ambiguous, "ambiguous", string(consensus.IUPAC), "what bases with two alleles become: iupac, n or major")
 	flags.StringVarP(&cfg.output, "output", "o", "", "file for the FASTA; standard output if not given")

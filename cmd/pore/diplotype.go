@@ -45,8 +45,8 @@ that have no name with --combinations only.`,
 	}
 	cmd.Flags().StringArrayVar(&definitions, "definitions", nil, "PharmCAT's definitions of a gene, JSON (required); may be given several times")
 	cmd.Flags().BoolVar(&combinations, "combinations", false, "where no pair of alleles explains the calls, name copies by combinations of alleles and changes besides, as [*6 + *14]; for research")
-	cmd.Flags().IntVar(&least.Depth, "min-depth", 10, "least reads (MIN_DP, else DP) for a position to count, where the calls tell them")
-	cmd.Flags().IntVar(&least.Quality, "min-gq", 10, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls tell it")
+	cmd.Flags().IntVar(&least.Depth, "min-depth", 10, "least reads (MIN_DP, else DP) for a position to count, where the calls have them")
+	cmd.Flags().IntVar(&least.Quality, "min-gq", 10, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls have it")
 	return cmd
 }
 

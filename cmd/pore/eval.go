@@ -91,7 +91,7 @@ and when those that are right were there, is told besides.`,
 	flags.StringVar(&cfg.plot, "plot", "", "file for a picture of precision against recall, SVG")
 	flags.StringVar(&cfg.out, "out", "", "folder for tp.vcf, fp.vcf, tp-truth.vcf and fn.vcf")
 	flags.StringVar(&cfg.events, "events", "", "events of a stream, JSON lines, instead of CALLS.vcf")
-	flags.IntVar(&cfg.moments, "moments", 10, "even steps of time at which what a stream had told is compared")
+	flags.IntVar(&cfg.moments, "moments", 10, "even steps of time at which what a stream had published is compared")
 	flags.IntVar(&cfg.opts.Bootstrap, "bootstrap", 1000, "replicates behind the confidence intervals; 0: none")
 	flags.Uint64Var(&cfg.opts.Seed, "seed", 1, "seed of the replicates")
 	flags.IntVar(&cfg.opts.MaxLength, "max-length", eval.DefaultMaxLength, "longest allele that is compared, in bases")

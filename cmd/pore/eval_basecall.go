@@ -64,14 +64,14 @@ counts as an error: a sample with variants needs its own sequence.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "genome that the reads came from, FASTA, may be gzipped (required)")
-	flags.StringVar(&cfg.labels, "labels", "", "where reads are known to be from, TSV with the columns read_id, contig, start, end, strand: tells how many align, and how many there")
+	flags.StringVar(&cfg.labels, "labels", "", "where reads are known to be from, TSV with the columns read_id, contig, start, end, strand: reports how many align, and how many there")
 	flags.StringVar(&cfg.preset, "preset", minimap.DefaultPreset, "minimap2 preset for reads that are aligned here")
 	flags.BoolVar(&cfg.realign, "realign", false, "align reads anew that are aligned in their file")
-	flags.StringArrayVar(&cfg.motifs, "motif", nil, "motif of IUPAC letters, in the direction of the read, whose errors are told apart; may be given several times (default GATC, CCWGG, CG)")
+	flags.StringArrayVar(&cfg.motifs, "motif", nil, "motif of IUPAC letters, in the direction of the read, whose errors are counted apart; may be given several times (default GATC, CCWGG, CG)")
 	flags.BoolVar(&cfg.json, "json", false, "print JSON")
 	flags.StringVar(&cfg.plot, "plot", "", "file for a picture of identities, calibration and homopolymers, SVG")
 	flags.StringVar(&cfg.tsv, "tsv", "", "folder for tables: reads, homopolymers, contexts, qualities and contigs")
-	flags.StringVar(&cfg.compare, "compare", "", "earlier report (--json) to tell the changes since")
+	flags.StringVar(&cfg.compare, "compare", "", "earlier report (--json) to report the changes since")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd

@@ -73,8 +73,8 @@ pore annotate and the others. Counts come last, on standard error.`,
 	flags.StringArrayVar(&cfg.finding.Naming.Functions, "functions", nil, "terms of the Gene Ontology that the known proteins have: GAF, GPAD or InterProScan; may be given several times")
 	flags.StringSliceVar(&cfg.finding.Circular, "circular", nil, "circular contigs, several with commas; all for every one")
 	flags.Var(&cfg.codes, "genetic-code", "NCBI's genetic code of the genome, a number; found among 11, 4, 25 and 1 if not given")
-	flags.StringVar(&cfg.finding.Prior, "prior", "", "what is known of genes before the genome is looked at, made by train/genes; that of the release if not given")
-	flags.BoolVar(&cfg.finding.AnySize, "any-size", false, "look into sequences that are longer than any bacterium's genome, too")
+	flags.StringVar(&cfg.finding.Prior, "prior", "", "what is known of genes before the genome is read, made by train/genes; that of the release if not given")
+	flags.BoolVar(&cfg.finding.AnySize, "any-size", false, "search sequences that are longer than any bacterium's genome, too")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }

@@ -26,7 +26,7 @@ func TestIndexIsBuiltOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(cut, whole[:len(whole)-1], 0o600))
 	for _, args := range [][]string{
 		{"align", "--format", "sam", "--ref", ref, reads},
-		{"call", "--caller-model", "none", "--ref", ref, reads},
+		{"call", "--variant-model", "none", "--ref", ref, reads},
 	} {
 		want, err := poreWith(t, nil, args...)
 		require.NoError(t, err)

@@ -785,7 +785,7 @@ averaged. It writes a folder for --network FOLDER. What its licence is has to be
 	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
 	flags.StringVar(&splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
 	flags.StringVar(&splicing.Info, "info", "", "key of a splicing network's scores in INFO; OpenSpliceAI or SpliceAI if empty")
-	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network looks at, up to 4999")
+	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network reads, up to 4999")
 	flags.BoolVar(&splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
 	return cmd
 }

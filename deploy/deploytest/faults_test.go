@@ -55,7 +55,7 @@ func faults() []fault {
 		{"a variant model that is for other reads", []string{"PorestreamModelMismatch"}, func(l *lab) {
 			l.processor.end(syscall.SIGTERM)
 			other := l.program("other-processor", "processor",
-				append(l.processing("processor", "basecall,variant,annotate", l.panel(1)), "--caller-model", l.strangeModel())...)
+				append(l.processing("processor", "basecall,variant,annotate", l.panel(1)), "--variant-model", l.strangeModel())...)
 			other.start()
 			l.awaitFiring("PorestreamModelMismatch")
 			other.end(syscall.SIGTERM)

@@ -67,7 +67,7 @@ topic once, with its bases, and every sample has the bytes that pore call makes 
 	flags.StringVar(&cfg.format, "format", "fastq", "fastq, bam, or both, each with all reads")
 	flags.DurationVar(&cfg.rotate, "rotate", 30*time.Second, "age at which files are begun anew, by the run's clock")
 	flags.StringVar(&cfg.variants, "variants", "snp=40,indel=10", "variants of each sample")
-	flags.StringVar(&cfg.model, "caller-model", "", "variant model (default the processor's)")
+	flags.StringVar(&cfg.model, "variant-model", "", "variant model (default the processor's)")
 	flags.IntVar(&cfg.seed, "seed", 1, "what the simulator draws from")
 	flags.DurationVar(&cfg.p50, "within", time.Second, "how soon half of the reads must have effect on calls; 0 for no matter")
 	flags.DurationVar(&cfg.p99, "within-99", 3*time.Second, "how soon 99 % of the reads must; 0 for no matter")
@@ -177,7 +177,7 @@ func (r *readsRun) processor(ctx context.Context) error {
 	args := []string{"--brokers", r.broker.Addr(), "--ref", r.ref, "--gff", r.cfg.file("genes.gff3"), "--stages", "align,variant,annotate", "--gvcf",
 		"--memberships", filepath.Join(r.dir, "memberships")}
 	if r.cfg.model != "" {
-		args = append(args, "--caller-model", r.cfg.model)
+		args = append(args, "--variant-model", r.cfg.model)
 	}
 	if r.cfg.killProcessor > 0 {
 		args = append(args, "--session-timeout", "6s", "--drain-timeout", "1s", "--snapshot-interval", "1s")
@@ -444,7 +444,7 @@ func (r *readsRun) compare(ctx context.Context) error {
 		}
 		args := []string{"call", "--ref", r.ref, "--one-sample", name, "--gvcf"}
 		if r.cfg.model != "" {
-			args = append(args, "--caller-model", r.cfg.model)
+			args = append(args, "--variant-model", r.cfg.model)
 		}
 		want, err := r.pore(ctx, append(args, of)...)
 		if err != nil {

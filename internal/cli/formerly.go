@@ -5,7 +5,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// FormerFlag gives a flag the name that it once had, too, as [Formerly] does for a command. Of the two the one that comes later holds.
+func FormerFlag(flags *pflag.FlagSet, name, now string) {
+	f := *flags.Lookup(now)
+	f.Name, f.Shorthand, f.Hidden, f.Annotations = name, "", true, nil
+	f.Deprecated = fmt.Sprintf("it is called --%s now, and this name will go", now)
+	flags.AddFlag(&f)
+}
 
 // Formerly gives a command the name that it once had, for scripts that use it: neither help nor completion shows it, and each
 // use of it, or of a command below it, says on standard error what it is called now. cmd must not have been added elsewhere.

@@ -44,3 +44,25 @@ func TestFormerNamesWorkAndSayTheNewOne(t *testing.T) {
 	require.Contains(t, out.String(), "panel")
 	require.NotContains(t, out.String(), "watch")
 }
+
+// TestFormerFlagsSetTheFlagOfToday: a script that uses a flag's former name goes on, and its log says what to change.
+func TestFormerFlagsSetTheFlagOfToday(t *testing.T) {
+	for _, tt := range []struct{ args, want, complaint string }{
+		{"", "shipped", ""},
+		{"--variant-model a", "a", ""},
+		{"--caller-model a", "a", "Flag --caller-model has been deprecated, it is called --variant-model now, and this name will go\n"},
+		{"--caller-model a --variant-model b", "b", "Flag --caller-model has been deprecated, it is called --variant-model now, and this name will go\n"},
+	} {
+		var model string
+		cmd := &cobra.Command{Use: "call", RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd.Flags().StringVar(&model, "variant-model", "shipped", "variant model")
+		cli.FormerFlag(cmd.Flags(), "caller-model", "variant-model")
+		var complaints strings.Builder
+		cmd.SetOut(&complaints) // standard error, unless it is set
+		cmd.SetArgs(strings.Fields(tt.args))
+		require.NoError(t, cmd.Execute(), tt.args)
+		require.Equal(t, tt.want, model, tt.args)
+		require.Equal(t, tt.complaint, complaints.String(), tt.args)
+		require.NotContains(t, cmd.UsageString(), "caller-model")
+	}
+}

@@ -60,7 +60,7 @@ type Flags struct {
 // Register adds the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Off, "no-page", false, "serve no live page on --listen (docs/operate/live-page.md)")
-	flags.StringVar(&f.TokenFile, "page-token-file", "", "file with the token that the live page needs, the same for all processes; also in "+TokenVariable+" (default: a random one, told at the start)")
+	flags.StringVar(&f.TokenFile, "page-token-file", "", "file with the token that the live page needs, the same for all processes; also in "+TokenVariable+" (default: a random one, printed at the start)")
 	flags.StringVar(&f.Advertise, "advertise", "", "HOST:PORT at which other processes reach --listen, to ask for the reads at a place (default: from --listen)")
 }
 

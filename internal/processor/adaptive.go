@@ -18,6 +18,7 @@ import (
 	adaptivestage "github.com/porestream/porestream/adaptive/stage"
 	"github.com/porestream/porestream/align/minimap"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
@@ -45,12 +46,14 @@ func (a *Adaptive) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&a.Targets, "targets", "", "targets of adaptive sampling on the reference, BED")
 	flags.BoolVar(&a.DryRun, "adaptive-dry-run", false, "publish decisions that nobody acts upon")
 	flags.IntVar(&a.Margin, "target-margin", 0, "bases that each target is widened by, on both sides")
-	flags.IntVar(&a.Schedule.First, "adaptive-first-look", a.Schedule.First, "samples of a read to look at first; it is looked at again whenever there are twice as many")
-	flags.IntVar(&a.Schedule.Limit, "adaptive-last-look", a.Schedule.Limit, "samples of a read to look at last")
-	flags.TextVar(&a.Unaligned, "adaptive-unaligned", adaptive.Continue, "continue or unblock a read that lies nowhere on the reference at its last look")
+	flags.IntVar(&a.Schedule.First, "adaptive-first-evaluation", a.Schedule.First, "samples of a read at its first evaluation; it is evaluated again whenever there are twice as many")
+	cli.FormerFlag(flags, "adaptive-first-look", "adaptive-first-evaluation")
+	flags.IntVar(&a.Schedule.Limit, "adaptive-last-evaluation", a.Schedule.Limit, "samples of a read at its last evaluation")
+	cli.FormerFlag(flags, "adaptive-last-look", "adaptive-last-evaluation")
+	flags.TextVar(&a.Unaligned, "adaptive-unaligned", adaptive.Continue, "continue or unblock a read that lies nowhere on the reference at its last evaluation")
 	flags.Uint32Var(&a.FirstChannel, "adaptive-first-channel", 0, "decide about reads of the channels from this one on; others are left alone, to compare with")
 	flags.Uint32Var(&a.LastChannel, "adaptive-last-channel", 0, "decide about reads of the channels up to this one")
-	flags.DurationVar(&a.MaxAge, "adaptive-max-age", 2*time.Second, "don't look at signal that is older; the clocks of ingest and processor must agree within it")
+	flags.DurationVar(&a.MaxAge, "adaptive-max-age", 2*time.Second, "don't evaluate signal that is older; the clocks of ingest and processor must agree within it")
 }
 
 // On reports whether anything is to be decided.
@@ -66,7 +69,7 @@ func (a Adaptive) Validate() error {
 	}
 	if a.Schedule != (adaptive.Schedule{}) {
 		if err := a.Schedule.Validate(); err != nil {
-			return fmt.Errorf("--adaptive-first-look, --adaptive-last-look: %w", err)
+			return fmt.Errorf("--adaptive-first-evaluation, --adaptive-last-evaluation: %w", err)
 		}
 	}
 	switch {

@@ -30,7 +30,7 @@ type Barcoding struct {
 
 // Register adds the flags.
 func (f *Barcoding) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kit, "kit-name", "", "barcoding kit to look for, for example SQK-RBK114-24")
+	flags.StringVar(&f.kit, "kit-name", "", "barcoding kit to search for, for example SQK-RBK114-24")
 	flags.StringVar(&f.barcodes, "barcodes", "", "barcodes of your own instead of a kit's: an arrangement in TOML (docs/files/demux.md)")
 	flags.StringVar(&f.inner, "inner-kit-name", "", "of libraries with two barcodes one behind the other: the kit of the inner one, next to the insert, for example EXP-PBC096")
 	flags.StringVar(&f.innerBarcodes, "inner-barcodes", "", "inner barcodes of your own instead of a kit's, as --barcodes")

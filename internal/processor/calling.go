@@ -10,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/variant"
@@ -40,14 +41,15 @@ type Calling struct {
 
 // Register adds the flags.
 func (c *Calling) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Model, "caller-model", "", "variant model, by name or folder; none: an analytic model, for haploid contigs only (default "+models.DefaultVariant+")")
+	flags.StringVar(&c.Model, "variant-model", "", "variant model, by name or folder; none: an analytic model, for haploid contigs only (default "+models.DefaultVariant+")")
+	cli.FormerFlag(flags, "caller-model", "variant-model")
 	flags.StringVar(&c.Ploidy, "ploidy", variant.Haploid.String(), "copies of each contig: 1, 2, or mixture for molecules of several genomes")
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
-	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is looked at (default 0.05)")
+	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is evaluated (default 0.05)")
 	c.MNPDistance = flags.Int("mnp-distance", variant.DefaultMNPDistance, "bases between the places of two changes of one haplotype that are one call: 1 side by side, 2 within a codon")
 	flags.StringVar(&c.ModifiedMotifs, "modified-motifs", "", "motifs that are known to be modified, and that reads may therefore get wrong: a table of pore pileup --find-motifs, methylation.motifs.tsv of pore run, or motifs as GATC,1, one a line")
 	flags.BoolVar(&c.Strict, "strict-models", false, "refuse reads of a basecalling model that the variant model was not made for, or that name none, instead of calling them with ModelMismatch")
-	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are judged together all the same")
+	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are evaluated together all the same")
 }
 
 // Validate says what is wrong with c, as far as that can be seen without files.
@@ -99,13 +101,13 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 	name := cmp.Or(c.Model, models.DefaultVariant)
 	if name == models.None {
 		if c.Strict {
-			return caller, nil, errors.New("--strict-models: the analytic model (--caller-model none) is for no basecalling models in particular: choose a variant model, or leave --strict-models out")
+			return caller, nil, errors.New("--strict-models: the analytic model (--variant-model none) is for no basecalling models in particular: choose a variant model, or leave --strict-models out")
 		}
 		return caller, nil, caller.Validate()
 	}
 	model, err := models.OpenVariant(name)
 	if err != nil {
-		return caller, nil, fmt.Errorf("--caller-model: %w", err)
+		return caller, nil, fmt.Errorf("--variant-model: %w", err)
 	}
 	if c.Strict && len(model.Manifest.Reads) == 0 {
 		return caller, nil, fmt.Errorf("--strict-models: the manifest of variant model %s doesn't say which basecalling models it is for ([[reads]], docs/attach/models.md): choose another, or leave --strict-models out", model.Manifest.Name)

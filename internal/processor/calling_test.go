@@ -34,21 +34,21 @@ func TestCalling(t *testing.T) {
 		wrong string // what Validate says
 		err   string // what Load says
 	}{
-		{"analytic", []string{"--caller-model", "none"}, "", ""},
+		{"analytic", []string{"--variant-model", "none"}, "", ""},
 		{"network by default, haploid", nil, "", ""},
-		{"network", []string{"--caller-model", model}, "", ""},
+		{"network", []string{"--variant-model", model}, "", ""},
 		{"network by default", []string{"--ploidy", "2"}, "", ""},
 		{"network by default for a part", []string{"--ploidy-bed", bed}, "", ""},
-		{"diploid", []string{"--caller-model", model, "--ploidy", "2", "--ploidy-bed", bed, "--min-af", "0.01"}, "", ""},
+		{"diploid", []string{"--variant-model", model, "--ploidy", "2", "--ploidy-bed", bed, "--min-af", "0.01"}, "", ""},
 		{"ploidy", []string{"--ploidy", "3"}, `--ploidy: ploidy "3": want 1, 2 or mixture`, `--ploidy: ploidy "3"`},
 		{"fraction", []string{"--min-af", "0.6"}, "--min-af 0.6: want a share", "least allele fraction 0.6"},
-		{"analytic and diploid", []string{"--caller-model", "none", "--ploidy", "2"}, "", "ploidy 2: without a network only haploid"},
-		{"analytic and mixed", []string{"--caller-model", "none", "--ploidy-bed", bed}, "", "ploidies: without a network only haploid"},
-		{"no model", []string{"--caller-model", "nope"}, "", "--caller-model: opening model nope: neither a folder nor one of the shipped models (r9.4-fast"},
-		{"a basecaller", []string{"--caller-model", "r9.4-fast"}, "", "it is the manifest of a basecalling model, not of a variant model"},
+		{"analytic and diploid", []string{"--variant-model", "none", "--ploidy", "2"}, "", "ploidy 2: without a network only haploid"},
+		{"analytic and mixed", []string{"--variant-model", "none", "--ploidy-bed", bed}, "", "ploidies: without a network only haploid"},
+		{"no model", []string{"--variant-model", "nope"}, "", "--variant-model: opening model nope: neither a folder nor one of the shipped models (r9.4-fast"},
+		{"a basecaller", []string{"--variant-model", "r9.4-fast"}, "", "it is the manifest of a basecalling model, not of a variant model"},
 		{"strict", []string{"--strict-models"}, "", ""},
-		{"strict without a network", []string{"--strict-models", "--caller-model", "none"}, "", "--strict-models: the analytic model (--caller-model none) is for no basecalling models in particular"},
-		{"strict, of a model that doesn't tell", []string{"--strict-models", "--caller-model", model}, "", "--strict-models: the manifest of variant model test doesn't say which basecalling models it is for"},
+		{"strict without a network", []string{"--strict-models", "--variant-model", "none"}, "", "--strict-models: the analytic model (--variant-model none) is for no basecalling models in particular"},
+		{"strict, of a model that doesn't tell", []string{"--strict-models", "--variant-model", model}, "", "--strict-models: the manifest of variant model test doesn't say which basecalling models it is for"},
 		{"no file", []string{"--ploidy-bed", none}, "", "--ploidy-bed: open " + none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

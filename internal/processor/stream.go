@@ -53,7 +53,7 @@ func (s *Stream) Register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.CommitInterval, "commit-interval", 0, "least time between two commits of a partition (default 150ms exactly once, 1s at least once)")
 	flags.DurationVar(&s.SnapshotInterval, "snapshot-interval", time.Minute, "time between two snapshots of a partition's state; what came after the last one is replayed after a crash")
 	flags.DurationVar(&s.DrainTimeout, "drain-timeout", 15*time.Second, "time to finish what is in the works when partitions move or the processor stops")
-	flags.DurationVar(&s.SessionTimeout, "session-timeout", defaultSession, "time after which others take over the partitions of a processor that can't be heard")
+	flags.DurationVar(&s.SessionTimeout, "session-timeout", defaultSession, "time after which others take over the partitions of a processor that sends nothing")
 	s.MaxBuffered, s.MaxUnresolvedBytes = defaultMaxBuffered, defaultMaxUnresolved
 	flags.Var((*cli.Bytes)(&s.MaxBuffered), "max-buffered", "limit of what the stages have emitted and Kafka has not acknowledged; they wait above it")
 	flags.Var((*cli.Bytes)(&s.MaxUnresolvedBytes), "max-unresolved", "limit of the records that one partition has read and not finished; it pauses above it")

@@ -27,8 +27,8 @@ type SurveySettings struct {
 
 // Register adds the flags of what the stream reports.
 func (s *Survey) Register(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.GVCF, "gvcf", false, "tell too, at the end of a sample, of the places without a variant: blocks of reference (docs/consume/variants.md)")
-	flags.BoolVar(&s.Callable, "callable", false, "tell too, at the end of a sample, what the reads allow to be said of each position")
+	flags.BoolVar(&s.GVCF, "gvcf", false, "publish too, at the end of a sample, the places without a variant: blocks of reference (docs/consume/variants.md)")
+	flags.BoolVar(&s.Callable, "callable", false, "publish too, at the end of a sample, what the reads allow to be said of each position")
 	s.Settings.Register(flags)
 }
 

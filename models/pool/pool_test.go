@@ -96,7 +96,7 @@ func TestWhatIsInUseStaysAndTheOldestGo(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForWhatIsUnloaded: whoever closes the pool may end then what unloading needs.
+// TestCloseWaitsForWhatIsUnloaded: the caller of Close may then release what unloading needs.
 func TestCloseWaitsForWhatIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unloaded []string

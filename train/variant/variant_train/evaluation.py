@@ -98,7 +98,7 @@ def _judged(one: Evaluation, data: Path, folder: Path, model: Path, pore: Path, 
     calls = folder / f"calls-{depth:g}-{seed}.vcf"
     with calls.open("wb") as out:
         run(
-            [str(pore), "call", "--ref", str(reference), "--ploidy", one.ploidy, "--caller-model", str(model), str(alignments)],
+            [str(pore), "call", "--ref", str(reference), "--ploidy", one.ploidy, "--variant-model", str(model), str(alignments)],
             stdout=out,
         )
     result = folder / f"result-{depth:g}-{seed}.json"
