@@ -130,7 +130,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 		}
 	}
 	// How many depends on how far this machine is behind the sequencer.
-	require.Greater(t, partials, 50, "segments of reads before their end")
+	require.Positive(t, partials, "segments of reads before their end")
 
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")
