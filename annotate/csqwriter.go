@@ -352,10 +352,17 @@ func (e *effect) appendPlace(b []byte, f csqField) []byte {
 			}
 			return b
 		case csqHGVSp:
-			if t.cds != nil {
-				b = e.appendHGVSP(b)
+			if t.cds == nil {
+				return b
 			}
-			return escapeFrom(b, from)
+			b = e.appendHGVSP(b)
+			if !t.plain || e.style() != (ProteinStyle{}) {
+				return escapeFrom(b, from)
+			}
+			if n := len(b); n > from && b[n-1] == '=' { // otherwise there are letters and digits only
+				b = append(b[:n-1], "%3D"...)
+			}
+			return b
 		case csqNMD:
 			if p := e.nmd(); p != nil && !p.Predicted {
 				b = append(b, "NMD_escaping_variant"...)

@@ -72,14 +72,37 @@ func (p *proteinDiff) shifted() string {
 
 // stopAfter counts from codon i, itself as 1, to the first stop; "?" if the sequence ends before there is one.
 func (p *proteinDiff) stopAfter(i int) string {
-	for n := 1; ; n++ {
-		switch p.amino(i + n - 1) {
+	for k := i; ; k++ {
+		k = p.beforeStop(k)
+		switch p.amino(k) {
 		case '*':
-			return strconv.Itoa(n)
+			return strconv.Itoa(k - i + 1)
 		case 0:
 			return "?"
 		}
 	}
+}
+
+// beforeStop is the first codon from k on that is a stop or has to be read base by base. Behind a change that shifts the
+// reading frame the others are read many at once: it takes dozens of codons until one is a stop.
+func (p *proteinDiff) beforeStop(k int) int {
+	by := p.to - p.from - len(p.alt)
+	if 3*k < p.from+len(p.alt) || by%3 == 0 {
+		return k
+	}
+	const codons = 20
+	var buf [3 * codons]byte
+	for at := 3*k + by; at+3 <= p.t.cdsLen; {
+		c := p.t.appendCodingPart(buf[:0], at, min(at+len(buf), p.t.cdsLen-(p.t.cdsLen-at)%3))
+		for i := 0; i < len(c); i += 3 {
+			if p.t.code.amino(c[i], c[i+1], c[i+2]) == '*' {
+				return k
+			}
+			k++
+		}
+		at += len(c)
+	}
+	return k
 }
 
 // extension describes the loss of the stop at codon i, the first residue that differs.
