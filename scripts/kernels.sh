@@ -5,8 +5,12 @@
 #   kernels.sh cuda   libporestream_ops.so for GPUs, and bench, which measures them there, with NVIDIA's compiler from PyPI
 #                     (105 MB, pinned by hash, kept in .deps/cuda); fails if a kernel spills registers
 #   kernels.sh docs   the same, and what kernels need of a GPU into docs/operate/gpu-kernels.md
+#   kernels.sh release  release/libporestream_ops.so for DEPS_MACHINE (x86_64, aarch64), host code compiled and linked by
+#                     TARGET_CXX, which may be a cross compiler: on aarch64 for the CPU alone
 #   kernels.sh cpu    cpu/libporestream_ops.so without a GPU's part, and cpu/emulate, which runs the
 #                     GPU's kernels on a CPU; both are for tests
+#
+# KERNELS_CUDA names another folder for NVIDIA's compiler.
 #
 # Needs Go and g++, and for cuda Python 3 with pip on x86-64; no GPU, no driver, no root. What is there
 # and made of the same sources is not built again.
@@ -24,7 +28,12 @@ docs)
 	exec python3 scripts/kernels_resources.py docs/operate/gpu-kernels.md <"$out/ptxas.log"
 	;;
 cpu) out=$out/cpu ;;
-*) fail "say what to build: cuda, cpu or docs" ;;
+release)
+	out=$out/release
+	machine=${DEPS_MACHINE:?} target_cxx=${TARGET_CXX:?}
+	[ "$machine" = x86_64 ] || [ "$machine" = aarch64 ] || fail "DEPS_MACHINE=$machine is neither x86_64 nor aarch64"
+	;;
+*) fail "say what to build: cuda, cpu, release or docs" ;;
 esac
 CXX=${CXX:-g++}
 command -v "$CXX" >/dev/null || fail "missing: a C++ compiler (g++)"
@@ -47,7 +56,7 @@ exec 9>"$out/.lock"
 flock 9
 headers=$(go list -m -f '{{.Dir}}' github.com/yalue/onnxruntime_go) # ONNX Runtime's C interface
 [ -n "$headers" ] || headers=$(go mod download -json github.com/yalue/onnxruntime_go | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
-stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py | sha256sum | cut -d' ' -f1)
+stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py <(echo "${machine:-}") | sha256sum | cut -d' ' -f1)
 [ "$(cat "$out/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 
 work=$(mktemp -d "$out/tmp.XXXXXX")
@@ -68,8 +77,25 @@ if [ "$kind" = cpu ]; then
 	exit 0
 fi
 
+# host COMPILER FLAGS...: what runs on the host, for the machine that the compiler is for
+host() {
+	"$1" "${flags[@]}" "${exact[@]}" "${@:2}" -c "$source/ops.cpp" -o "$work/ops.o"
+	"$1" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
+	for part in crf ctc; do
+		"$1" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o"
+	done
+}
+
+if [ "${machine:-}" = aarch64 ]; then
+	host "$target_cxx"
+	"$target_cxx" -shared -s "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu}.o -o "$work/libporestream_ops.so" || fail "linking the operators failed"
+	mv "$work/libporestream_ops.so" "$out/"
+	echo "$stamp" >"$out/.stamp"
+	exit 0
+fi
+
 [ "$(uname -m)" = x86_64 ] || fail "the operators for GPUs are built on x86-64 only"
-cuda=$PWD/.deps/cuda
+cuda=${KERNELS_CUDA:-$PWD/.deps/cuda}
 if [ "$(cat "$cuda/.wheels" 2>/dev/null)" != "$wheels" ]; then
 	python3 -m pip --version >/dev/null 2>&1 || fail "missing: Python 3 with pip"
 	echo "kernels: fetching NVIDIA's compiler" >&2
@@ -85,11 +111,7 @@ if [ "$(cat "$cuda/.wheels" 2>/dev/null)" != "$wheels" ]; then
 fi
 nv=$cuda/nvidia/cu13
 export PATH=$nv/bin:$PATH
-"$CXX" "${flags[@]}" "${exact[@]}" -DPORESTREAM_CUDA -c "$source/ops.cpp" -o "$work/ops.o"
-"$CXX" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
-for part in crf ctc; do
-	"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o"
-done
+host "${target_cxx:-$CXX}" -DPORESTREAM_CUDA
 # compile NAME OPTIONS...: one of the kernels
 compile() {
 	nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden "${@:2}" \
@@ -98,6 +120,14 @@ compile() {
 compile lstm
 compile crf -fmad=false
 compile ctc -fmad=false
+if [ "$kind" = release ]; then
+	# The runtime is taken as it lies in the wheel, by the linker that knows the oldest glibc.
+	"$target_cxx" -shared -s "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o "$nv/lib/libcudart_static.a" -lpthread -ldl -lrt -o "$work/libporestream_ops.so" ||
+		fail "linking the operators failed"
+	mv "$work/libporestream_ops.so" "$out/"
+	echo "$stamp" >"$out/.stamp"
+	exit 0
+fi
 compile bench
 nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
 	fail "linking the operators failed"

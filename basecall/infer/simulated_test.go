@@ -144,3 +144,49 @@ func TestSimulatedDeviceRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "is damaged")
 	require.NoError(t, r.file.Close())
 }
+
+// TestSimulatedDevicesShareAQueue: several GPUs, or slices of them, take batches from one queue as fast as each computes them.
+func TestSimulatedDevicesShareAQueue(t *testing.T) {
+	path := recordScores(t, negated, 24)
+	for _, tt := range []struct {
+		name    string
+		devices []string // latencies of a batch of 3
+		windows int
+		want    time.Duration
+	}{
+		{"one", []string{"250ms"}, 24, 2 * time.Second},
+		{"four that are alike", []string{"250ms", "250ms", "250ms", "250ms"}, 24, 500 * time.Millisecond},
+		{"a slice with a fourth of the other's multiprocessors", []string{"100ms", "400ms"}, 15, 400 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var runners []Runner
+			for _, latency := range tt.devices {
+				r, err := Open(negated, Options{Device: "sim:" + latency + ":3:" + path})
+				require.NoError(t, err)
+				runners = append(runners, r.Runners...)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				b, err := NewBatcher(runners, BatcherConfig{Batch: 3, Queue: 30, MaxDelay: time.Hour})
+				require.NoError(t, err)
+				p := b.NewProducer(30)
+				defer p.Close()
+				start := time.Now()
+				for i := range tt.windows {
+					req := &Request{Input: make([]float32, 12), Output: make([]float32, 8), Tag: i}
+					fillProbe(req.Input, i)
+					require.NoError(t, p.Submit(t.Context(), req))
+				}
+				for range tt.windows {
+					req, err := p.Receive(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, req.Err)
+					for i, score := range req.Output {
+						require.Equal(t, -req.Input[i], score)
+					}
+				}
+				assert.Equal(t, tt.want, time.Since(start))
+				require.NoError(t, b.Close())
+			})
+		})
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/kernels/kernelstest"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network/networktest"
 )
@@ -223,4 +225,32 @@ func TestModelCommandsKnowSequenceNetworks(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.Equal(t, 2, v.Networks)
 	require.Positive(t, v.Windows)
+}
+
+// TestModelVerifySaysWhichKernelsRun: operators of our own, or why there are none.
+func TestModelVerifySaysWhichKernelsRun(t *testing.T) {
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	verify := func(args ...string) (string, error) {
+		return poreWith(t, nil, append([]string{"model", "verify", "--device", "cpu"}, args...)...)
+	}
+	out, err := verify("--gpu-kernels", "always", "r9.4-fast")
+	require.NoError(t, err)
+	require.Contains(t, out, "\n5 layers are computed by Porestream's kernels, as ONNX Runtime's operators do\nscores are decoded by Porestream's kernel, as on the CPU")
+	out, err = verify("--gpu-kernels", "always", "--json", "r9.4-fast")
+	require.NoError(t, err)
+	var v struct {
+		Layers  int  `json:"kernel_layers"`
+		Decodes bool `json:"kernel_decodes"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	require.Equal(t, 5, v.Layers)
+	require.True(t, v.Decodes)
+	out, err = verify("r9.4-fast")
+	require.NoError(t, err)
+	require.NotContains(t, out, "kernel", "nobody asks for them on a CPU")
+
+	t.Setenv(kernels.LibraryEnv, filepath.Join(t.TempDir(), kernels.LibraryName))
+	_, err = verify("--gpu-kernels", "always", "r9.4-fast")
+	require.ErrorContains(t, err, "GPU kernels can't be used: library of kernels ")
+	require.ErrorContains(t, err, "is not a file")
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/porestream/porestream/basecall/kernels"
 )
 
 var programs = []string{"ingest", "pore", "processor"}
@@ -61,9 +63,11 @@ func assemble(ctx context.Context, src source, t target, tools tools, tree, shar
 	if err := os.CopyFS(filepath.Join(stage, "share"), os.DirFS(share)); err != nil {
 		return fmt.Errorf("copying man pages and completions: %w", err)
 	}
-	binaries := []string{filepath.Join("lib", "libonnxruntime.so")}
-	if err := copyFile(filepath.Join(stage, binaries[0]), filepath.Join(tree, ".deps", "onnxruntime", "libonnxruntime.so"), 0o755); err != nil {
-		return err
+	binaries := []string{filepath.Join("lib", "libonnxruntime.so"), filepath.Join("lib", kernels.LibraryName)}
+	for i, from := range []string{filepath.Join("onnxruntime", "libonnxruntime.so"), filepath.Join("kernels", "release", kernels.LibraryName)} {
+		if err := copyFile(filepath.Join(stage, binaries[i]), filepath.Join(tree, ".deps", from), 0o755); err != nil {
+			return err
+		}
 	}
 	for _, program := range programs {
 		name := filepath.Join("bin", program)
@@ -77,7 +81,7 @@ func assemble(ctx context.Context, src source, t target, tools tools, tree, shar
 			return err
 		}
 	}
-	parts, err := findParts(ctx, tree, filepath.Join(stage, "bin"), tools)
+	parts, err := findParts(ctx, tree, filepath.Join(stage, "bin"), t, tools)
 	if err != nil {
 		return err
 	}

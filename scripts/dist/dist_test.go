@@ -98,12 +98,14 @@ func use(t *testing.T, tarball string) {
 	assert.Contains(t, run("pore", "version"), filepath.Join(root, "lib", "libonnxruntime.so"))
 	assert.Contains(t, run("pore", "model", "check", filepath.Join(root, "models", "r9.4-fast")), "r9.4-fast")
 	assert.Contains(t, run("pore", "demo", "--pace", "max"), "p.Trp56Ter")
+	// The operators are found and run, on the CPU.
+	assert.Contains(t, run("pore", "model", "verify", "--device", "cpu", "--gpu-kernels", "always", filepath.Join(root, "models", "r9.4-fast")), "Porestream's kernels")
 	entries, err := os.ReadDir(empty)
 	require.NoError(t, err)
 	assert.Empty(t, entries, "the demo left something behind")
 	for _, path := range []string{
 		"LICENSE", "NOTICE", "README.md", "sbom.cdx.json", "docs/develop/release.md", "deploy/compose/compose.yaml", "deploy/prometheus/rules.yml",
-		"licences/README.md", "licences/onnxruntime/ThirdPartyNotices.txt", "licences/minimap2/LICENSE.txt", "licences/data/lambda/GPL-3.0.txt",
+		"licences/README.md", "licences/onnxruntime/ThirdPartyNotices.txt", "licences/minimap2/LICENSE.txt", "lib/libporestream_ops.so", "licences/data/lambda/GPL-3.0.txt",
 		"licences/models/r9.4-fast/MODEL_CARD.md", "share/man/man1/pore-run.1", "share/bash-completion/completions/ingest", "share/zsh/site-functions/_pore",
 		"share/fish/vendor_completions.d/processor.fish",
 	} {
@@ -243,6 +245,7 @@ func TestSBOM(t *testing.T) {
 		{kind: nativeLibrary, name: "onnxruntime", version: "1.31.1", purl: "pkg:pypi/onnxruntime@1.31.1", spdx: []string{"MIT"}, sha256: strings.Repeat("0f", 32), hashOf: "lib"},
 		{kind: model, name: "r9.4-fast", spdx: []string{"Apache-2.0"}, sha256: strings.Repeat("1e", 32), hashOf: "model.onnx", users: []string{"pore", "processor"}},
 		{kind: data, name: "lambda", spdx: []string{"GPL-3.0-only"}, users: []string{"pore"}},
+		{kind: nativeLibrary, name: "nvidia-cuda-runtime", version: "13.0.96", purl: "pkg:pypi/nvidia-cuda-runtime@13.0.96", spdx: []string{cudaLicence}, users: []string{"processor"}},
 	}
 	encoded, err := writeSBOM(src, targets[0], parts)
 	require.NoError(t, err)

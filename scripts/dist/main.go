@@ -196,6 +196,9 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	if err := run(ctx, tree, env, "scripts/deps.sh"); err != nil {
 		return err
 	}
+	if err := run(ctx, tree, append(env, "TARGET_CXX="+tools.cxx(t), "KERNELS_CUDA="+tools.cuda(), "CXX=g++"), "scripts/kernels.sh", "release"); err != nil {
+		return err
+	}
 	const pkg = "github.com/porestream/porestream/version"
 	// C's debugging information goes too, with what it says of folders.
 	ldflags := fmt.Sprintf("-s -w -buildid= -extldflags=-s -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))

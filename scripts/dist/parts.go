@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/models"
 )
@@ -51,7 +53,7 @@ type text struct {
 const goVersionPrefix = "go"
 
 // findParts lists all parts of the programs in bin, which were built from tree.
-func findParts(ctx context.Context, tree, bin string, tools tools) ([]part, error) {
+func findParts(ctx context.Context, tree, bin string, t target, tools tools) ([]part, error) {
 	modules := map[string]*part{}
 	var goVersion string
 	for _, program := range programs {
@@ -91,7 +93,7 @@ func findParts(ctx context.Context, tree, bin string, tools tools) ([]part, erro
 	if std.texts, err = licenceTexts(goroot, nil); err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}
-	native, err := nativeParts(tree, tools)
+	native, err := nativeParts(tree, t, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +198,8 @@ func licenceTexts(root string, packages []string) ([]text, error) {
 	return texts, nil
 }
 
-// nativeParts are ONNX Runtime, minimap2 and what the C compiler adds.
-func nativeParts(tree string, tools tools) ([]part, error) {
+// nativeParts are ONNX Runtime, minimap2, what the C compiler adds and, where there are kernels for GPUs, CUDA's runtime.
+func nativeParts(tree string, t target, tools tools) ([]part, error) {
 	deps := filepath.Join(tree, ".deps")
 	ort := part{kind: nativeLibrary, name: "onnxruntime", users: []string{"pore", "processor"}, spdx: []string{"MIT"}, hashOf: "libonnxruntime.so",
 		about: "ONNX Runtime, CPU build; its own parts are in its ThirdPartyNotices.txt"}
@@ -234,7 +236,47 @@ func nativeParts(tree string, tools tools) ([]part, error) {
 		}
 		file.part.texts = append(file.part.texts, text{filepath.Base(file.path), data})
 	}
-	return []part{ort, minimap2, zig}, nil
+	parts := []part{ort, minimap2, zig}
+	if t.goarch == "amd64" {
+		cuda, err := cudaPart(tree, tools)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, cuda)
+	}
+	return parts, nil
+}
+
+// cudaLicence is how a bill of materials calls NVIDIA's licence, which SPDX has no identifier for.
+const cudaLicence = "LicenseRef-NVIDIA-CUDA-EULA"
+
+// cudaPart is CUDA's runtime, which is linked into the library of operators. NVIDIA's licence, in its Attachment A, lets
+// libcudart_static.a be passed on within a program.
+func cudaPart(tree string, tools tools) (part, error) {
+	script, err := os.ReadFile(filepath.Join(tree, "scripts", "kernels.sh"))
+	if err != nil {
+		return part{}, fmt.Errorf("reading the version of CUDA: %w", err)
+	}
+	version := regexp.MustCompile(`(?m)^nvidia-cuda-runtime==(\S+)`).FindSubmatch(script)
+	if version == nil {
+		return part{}, errors.New("scripts/kernels.sh pins no nvidia-cuda-runtime")
+	}
+	p := part{kind: nativeLibrary, name: "nvidia-cuda-runtime", version: string(version[1]), purl: "pkg:pypi/nvidia-cuda-runtime@" + string(version[1]),
+		spdx: []string{cudaLicence}, users: []string{"pore", "processor"}, hashOf: "libcudart_static.a",
+		about: "linked statically into " + kernels.LibraryName + ", which a GPU alone has use for"}
+	if p.sha256, err = hashFile(filepath.Join(tools.cuda(), "nvidia", "cu13", "lib", "libcudart_static.a")); err != nil {
+		return part{}, err
+	}
+	const name = "License.txt"
+	content, err := os.ReadFile(filepath.Join(tools.cuda(), "nvidia_cuda_runtime-"+p.version+".dist-info", "licenses", name))
+	if err != nil {
+		return part{}, fmt.Errorf("reading a licence: %w", err)
+	}
+	if !bytes.Contains(content, []byte("libcudart_static.a")) {
+		return part{}, fmt.Errorf("%s of nvidia-cuda-runtime %s no longer lists libcudart_static.a: read whether it may be passed on", name, p.version)
+	}
+	p.texts = []text{{name, content}}
+	return p, nil
 }
 
 // stamp reads the version and the hash that scripts/deps.sh has pinned.

@@ -80,7 +80,7 @@ func (p part) component() cdx.ComponentType {
 
 // licences is one identifier, or an expression for several.
 func licences(spdx []string) *cdx.Licenses {
-	if len(spdx) == 1 {
+	if len(spdx) == 1 && !strings.HasPrefix(spdx[0], "LicenseRef-") {
 		return &cdx.Licenses{{License: &cdx.License{ID: spdx[0]}}}
 	}
 	return &cdx.Licenses{{Expression: strings.Join(spdx, " AND ")}}

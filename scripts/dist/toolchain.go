@@ -21,7 +21,9 @@ type tools struct{ dir string }
 
 func (t tools) zig() string              { return filepath.Join(t.dir, "zig-"+zigVersion, "ziglang") }
 func (t tools) cc(target target) string  { return filepath.Join(t.dir, "cc-"+target.goarch) }
+func (t tools) cxx(target target) string { return filepath.Join(t.dir, "cxx-"+target.goarch) }
 func (t tools) ar() string               { return filepath.Join(t.dir, "ar") }
+func (t tools) cuda() string             { return filepath.Join(t.dir, "cuda") } // NVIDIA's compiler; scripts/kernels.sh fetches it
 func (t tools) licence() (string, error) { return existing(filepath.Join(t.zig(), "LICENSE")) }
 
 // toolchain fetches Zig by its hash, unless it is there, and makes the commands that
@@ -50,6 +52,7 @@ func toolchain(ctx context.Context, dir string) (tools, error) {
 	scripts := map[string]string{t.ar(): `ar "$@"`}
 	for _, target := range targets {
 		scripts[t.cc(target)] = fmt.Sprintf(`cc -target %s-linux-gnu.%s "$@"`, target.machine, minimumGlibc)
+		scripts[t.cxx(target)] = fmt.Sprintf(`c++ -target %s-linux-gnu.%s "$@"`, target.machine, minimumGlibc)
 	}
 	for path, command := range scripts {
 		if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec '%s' %s\n", zig, command), 0o755); err != nil {
