@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -55,6 +56,23 @@ func tool(t *testing.T, name string, args ...string) string {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Run(), "%s %s: %s", name, strings.Join(args, " "), &stderr)
 	return stdout.String()
+}
+
+// missing ends a test without what it needs: a failure in continuous integration, which has it.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// needs ends a test without the program of that name.
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		missing(t, program+" isn't installed")
+	}
 }
 
 // TestOtherProgramsReadOurVCF has every kind of VCF that is written read by htsjdk (IGV, GATK, Picard), htslib (bcftools) and
@@ -101,21 +119,13 @@ func TestOtherProgramsReadOurVCF(t *testing.T) {
 	require.Positive(t, want[at("truth.2.vcf")].phased)
 
 	t.Run("bcftools", func(t *testing.T) {
-		if _, err := exec.LookPath("bcftools"); err != nil {
-			t.Skip("bcftools isn't installed")
-		}
+		needs(t, "bcftools")
 		for path, n := range want {
 			require.Equal(t, n.records, strings.Count(tool(t, "bcftools", "view", "-H", path), "\n"), path)
 		}
 	})
 	t.Run("cyvcf2", func(t *testing.T) {
-		python := os.Getenv("PORESTREAM_SIGNAL_PYTHON")
-		if python == "" {
-			python = "python3"
-		}
-		if err := exec.CommandContext(t.Context(), python, "-c", "import cyvcf2").Run(); err != nil {
-			t.Skip("no cyvcf2: pip install it, and name the Python in PORESTREAM_SIGNAL_PYTHON")
-		}
+		python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "cyvcf2", "cyvcf2")
 		const script = "import sys, cyvcf2\nfor p in sys.argv[1:]:\n    v = list(cyvcf2.VCF(p))\n    print(len(v), sum(g[0] >= 0 for x in v for g in x.genotypes))"
 		for path, n := range want {
 			require.Equal(t, fmt.Sprintf("%d %d\n", n.records, n.called), tool(t, python, "-c", script, path), path)
@@ -127,11 +137,9 @@ func TestOtherProgramsReadOurVCF(t *testing.T) {
 			jars = filepath.Join(root(), ".cache", "htsjdk")
 		}
 		if found, _ := filepath.Glob(filepath.Join(jars, "htsjdk-*.jar")); len(found) == 0 {
-			t.Skip("no htsjdk: e2e/testdata/htsjdk/fetch.sh .cache/htsjdk, or name its folder in PORESTREAM_HTSJDK")
+			missing(t, "no htsjdk: e2e/testdata/htsjdk/fetch.sh .cache/htsjdk, or name its folder in PORESTREAM_HTSJDK")
 		}
-		if _, err := exec.LookPath("javac"); err != nil {
-			t.Skip("no JDK is installed")
-		}
+		needs(t, "javac")
 		lines := strings.Split(strings.TrimSpace(tool(t, "java", append([]string{"-cp", filepath.Join(jars, "*"), filepath.Join("testdata", "htsjdk", "ReadVCF.java")}, files...)...)), "\n")
 		require.Len(t, lines, len(files))
 		for i, path := range files {
