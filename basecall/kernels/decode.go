@@ -9,7 +9,7 @@ import (
 // of a warp.
 const widestBeam = 32
 
-// mostClasses are those of a network that tells all bases apart.
+// mostClasses are those of a network that distinguishes all bases.
 const mostClasses = 5
 
 // DecodesCRF reports whether there is a kernel that decodes the scores of a CRF so. It gives the same bits as
