@@ -157,7 +157,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if err != nil {
 		return err
 	}
-	reads, err := cfg.takesReads(paths)
+	reads, err := cfg.takesReads(paths, logger)
 	if err != nil {
 		return err
 	}
@@ -274,15 +274,18 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 }
 
 // takesReads returns the called reads that the paths name; nil if they name signal.
-func (cfg *runConfig) takesReads(paths []string) (*pipeline.Reads, error) {
+func (cfg *runConfig) takesReads(paths []string, logger *slog.Logger) (*pipeline.Reads, error) {
 	held := 0
 	for _, path := range paths {
-		reads, err := readfiles.HoldReads(path)
+		holds, err := readfiles.Holds(path)
 		if err != nil {
 			return nil, err
 		}
-		if reads {
+		switch {
+		case holds.Reads && !holds.Signal:
 			held++
+		case holds.Reads && cfg.input == "auto":
+			logger.Warn("a folder holds signal and reads that are called already, and the signal is called again: --input reads takes the reads", "folder", path)
 		}
 	}
 	switch cfg.input {

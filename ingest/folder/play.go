@@ -220,33 +220,39 @@ func (p *Player) send(ctx context.Context, r *calledRead) error {
 	return p.to.Put(ctx, r.packed)
 }
 
-// HoldReads reports whether the file or folder at a path holds called reads, and not signal:
-// it classifies a file by its content, a folder by its files. - is a pipe of reads.
-func HoldReads(path string) (bool, error) {
+// Contents says what a file or folder holds; a file holds one of both.
+type Contents struct{ Signal, Reads bool }
+
+// Holds classifies a file by its content, a folder by its files. - is a pipe of reads. A file that isn't recognised as
+// one of reads may be signal.
+func Holds(path string) (Contents, error) {
 	if path == "-" {
-		return true, nil
+		return Contents{Reads: true}, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, reason(err))
+		return Contents{}, fmt.Errorf("%s: %w", path, reason(err))
 	}
-	if info.IsDir() {
-		for _, files := range []Files{signalFiles{}, &ReadFiles{Roots: []string{path}, Failed: true}} {
-			l, err := list([]string{path}, files)
-			if err != nil {
-				return false, err
-			}
-			if slices.ContainsFunc(l.entries, func(e Entry) bool { return classify(e.Path, files) == readFile }) {
-				_, reads := files.(*ReadFiles)
-				return reads, nil
-			}
+	if !info.IsDir() {
+		f, err := os.Open(path)
+		if err != nil {
+			return Contents{}, fmt.Errorf("%s: %w", path, reason(err))
 		}
-		return false, nil
+		defer f.Close()
+		reads := input.Recognises(f)
+		return Contents{Signal: !reads, Reads: reads}, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", path, reason(err))
+	holds := func(files Files) (bool, error) {
+		l, err := list([]string{path}, files)
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(l.entries, func(e Entry) bool { return classify(e.Path, files) == readFile }), nil
 	}
-	defer f.Close()
-	return input.Recognises(f), nil
+	var c Contents
+	if c.Signal, err = holds(signalFiles{}); err != nil {
+		return c, err
+	}
+	c.Reads, err = holds(&ReadFiles{Roots: []string{path}, Failed: true})
+	return c, err
 }

@@ -142,6 +142,26 @@ func TestBarcodesOfFileNames(t *testing.T) {
 	}, got)
 }
 
+// TestHolds: MinKNOW's folder holds signal and reads; what lies in it holds one of both.
+func TestHolds(t *testing.T) {
+	v, _ := attaching(t, map[string]string{
+		"run/pod5_pass/x.pod5": "\x8bPOD\r\n\x1a\n", "run/fastq_pass/barcode01/x.fastq": "@a" + goodRead, "run/other_reports/x.csv": "a,b\n",
+	})
+	for path, want := range map[string]Contents{
+		"run": {Signal: true, Reads: true}, "run/pod5_pass": {Signal: true}, "run/pod5_pass/x.pod5": {Signal: true},
+		"run/fastq_pass": {Reads: true}, "run/fastq_pass/barcode01/x.fastq": {Reads: true}, "run/other_reports": {},
+	} {
+		got, err := Holds(filepath.Join(v.dir, path))
+		require.NoError(t, err)
+		require.Equal(t, want, got, path)
+	}
+	got, err := Holds("-")
+	require.NoError(t, err)
+	require.Equal(t, Contents{Reads: true}, got)
+	_, err = Holds(filepath.Join(v.dir, "nowhere"))
+	require.ErrorContains(t, err, "nowhere: no such file or directory")
+}
+
 // TestEmptyFiles: nothing is missing of a file that nothing was written to, nor when it goes away.
 func TestEmptyFiles(t *testing.T) {
 	v, said := attaching(t, map[string]string{"a.fastq": "@a" + goodRead, "b.fastq": "", "c.bam": "", "d.fastq.gz": ""})
