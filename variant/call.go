@@ -94,6 +94,45 @@ func (r *Region) pieces(c *candidate) []candidate {
 	return out
 }
 
+// distinctCalls are sorted calls, of which those of one allele are one call: haplotypes with different
+// events can have a change in common that is called by itself, as it isn't close to the others.
+func distinctCalls(calls []*streampb.Call) []*streampb.Call {
+	out := calls[:0]
+	for _, c := range calls {
+		if n := len(out); n > 0 && compareCalls(out[n-1], c) == 0 {
+			out[n-1] = joined(out[n-1], c)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// joined is a call of what two haplotypes have, in different reads.
+func joined(a, b *streampb.Call) *streampb.Call {
+	if a.GetQual() < b.GetQual() {
+		a, b = b, a
+	}
+	forward, reverse := b.GetAltForward(), b.GetAltReverse()
+	for _, move := range []struct {
+		to, other, ref *uint32
+		n              uint32
+	}{{&a.AltForward, &a.OtherForward, &a.RefForward, forward}, {&a.AltReverse, &a.OtherReverse, &a.RefReverse, reverse}} {
+		fromOther := min(move.n, *move.other)
+		fromRef := min(move.n-fromOther, *move.ref)
+		*move.other, *move.ref, *move.to = *move.other-fromOther, *move.ref-fromRef, *move.to+fromOther+fromRef
+	}
+	if len(a.GetOthers()) == 0 {
+		return a // of a mixture: how many molecules have it is the reads' share
+	}
+	// Of two haplotypes each has it, and what speaks against one of them is the doubt of the other.
+	one, two := a.GetPhredLikelihoods()[0], b.GetPhredLikelihoods()[0]
+	a.Genotype, a.Others, a.PhaseSet = []uint32{1, 1}, nil, 0
+	a.PhredLikelihoods = []uint32{min(maxPhredLikelihood, one+two), min(one, two), 0}
+	a.GenotypeQuality = min(a.GetGenotypeQuality(), b.GetGenotypeQuality(), min(one, two))
+	return a
+}
+
 // Filters of a call.
 const (
 	filterLowQual     = "LowQual"

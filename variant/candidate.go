@@ -148,14 +148,11 @@ func (r *Region) gather(t int, model *errorModel, phased *haplotypes) []candidat
 	}
 	slices.SortFunc(likely, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.start, b.start), a.compare(&b)) })
 	var out []candidate
-	for len(likely) > 0 {
-		n := clusterSize(likely)
-		settled := r.settle(m, model, likely[:n:n])
-		for i := range settled {
-			settled[i].cluster = len(out)
+	for _, c := range r.clusters(m, model, likely) {
+		for i := range c.settled {
+			c.settled[i].cluster = len(out)
 		}
-		out = append(out, settled...)
-		likely = likely[n:]
+		out = append(out, c.settled...)
 	}
 	for i := range out {
 		out[i].weigh(m, &r.work.evidence)
@@ -258,11 +255,64 @@ func (r *Region) put(m *matrix, model *errorModel, c *candidate) bool {
 	return true
 }
 
+// cluster is candidates that compete, by number, and the alleles that are left after it.
+type cluster struct {
+	from, to int
+	settled  []candidate
+}
+
+// clusters lets candidates, sorted by start, compete.
+//
+// What follows from a cluster's reads can reach to candidates of the cluster beside it, a complex allele
+// of which they are parts, or they themselves: then both clusters are one. Else they would be called twice.
+func (r *Region) clusters(m *matrix, model *errorModel, likely []candidate) []cluster {
+	var out []cluster
+	for next := 0; next < len(likely); {
+		c := cluster{from: next, to: next + clusterSize(likely[next:])}
+		c.settled = r.settle(m, model, slices.Clone(likely[c.from:c.to]), false)
+		for len(out) > 0 {
+			before := &out[len(out)-1]
+			own, others := likely[c.from:c.to], likely[before.from:before.to]
+			if extent(likely[before.from:c.to]) > maxSpan || !reaches(before.settled, own) && !reaches(c.settled, others) {
+				break
+			}
+			c.from, out = before.from, out[:len(out)-1]
+			c.settled = r.settle(m, model, slices.Clone(likely[c.from:c.to]), true)
+		}
+		out, next = append(out, c), c.to
+	}
+	return out
+}
+
+// reaches reports whether an allele reaches to a candidate of another cluster.
+func reaches(settled, others []candidate) bool {
+	for i := range settled {
+		for j := range others {
+			if settled[i].conflicts(&others[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxSpan is how many bases the candidates of a cluster span at most.
+const maxSpan = maxWindow - 2*flank
+
+// extent is how many bases candidates, sorted by start, span.
+func extent(cs []candidate) int {
+	end := 0
+	for i := range cs {
+		end = max(end, cs[i].end)
+	}
+	return end - cs[0].start
+}
+
 // clusterSize is how many of the first candidates, sorted by start, compete.
 func clusterSize(cs []candidate) int {
 	end := cs[0].end
 	n := 1
-	for n < len(cs) && cs[n].start < end+flank && max(end, cs[n].end)-cs[0].start <= maxWindow-2*flank {
+	for n < len(cs) && cs[n].start < end+flank && max(end, cs[n].end)-cs[0].start <= maxSpan {
 		end = max(end, cs[n].end)
 		n++
 	}

@@ -70,10 +70,10 @@ func (c *candidate) likest() *candidate {
 }
 
 // settle puts the alleles of a cluster, sorted by start, to the reads, together with those
-// that follow from what they say.
-func (r *Region) settle(m *matrix, model *errorModel, cluster []candidate) []candidate {
+// that follow from what they say. crowded says that it is known to be.
+func (r *Region) settle(m *matrix, model *errorModel, cluster []candidate, crowded bool) []candidate {
 	cluster, first := r.compete(m, model, cluster, false)
-	if !r.crowded(m, cluster) {
+	if !crowded && !r.crowded(m, cluster) {
 		return cluster
 	}
 	found := r.proposeComplex(m, model, cluster, first)

@@ -47,6 +47,14 @@ func haplotype(ref []byte, lo, hi int, calls []*streampb.Call) string {
 	return string(append(out, ref[at:hi]...))
 }
 
+// positions are those of calls, with their alleles.
+func positions(calls []*streampb.Call) (out []string) {
+	for _, c := range calls {
+		out = append(out, fmt.Sprintf("%d %s>%s", c.GetPos(), c.GetRef(), c.GetAlt()))
+	}
+	return out
+}
+
 // passed are the final calls without filters.
 func passed(calls []*streampb.Call) []*streampb.Call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c *streampb.Call) bool {
@@ -242,5 +250,50 @@ func TestTouchingChangesOfTwoHaplotypes(t *testing.T) {
 			}
 			assert.Equal(t, tt.want, got)
 		})
+	}
+}
+
+// An event of a haplotype that has another change a few bases away is called once, wherever the
+// one cluster of alleles ends and the next begins, before it or behind it.
+func TestEachChangeIsCalledOnce(t *testing.T) {
+	network := shippedNetwork(t)
+	for distance := 8; distance <= 15; distance++ {
+		a := newSample(t, uint64(distance), 12_000)
+		b := &sample{rnd: rand.New(rand.NewPCG(22, 0)), contig: a.contig, mismatch: a.mismatch, gap: a.gap}
+		ref := a.contig.Seq
+		two := func(pos int) edit { return edit{pos, 2, string(other(ref[pos])) + string(other(ref[pos+1]))} }
+		for i := range 16 {
+			pos, own := 1500+560*i, a
+			if i%2 == 1 {
+				own = b
+			}
+			indel := edit{pos + distance, 0, string(other(ref[pos+distance])) + string(other(ref[pos+distance-1]))}
+			if i%4 > 1 {
+				indel = edit{pos + distance, 2, ""}
+			}
+			if i%8 < 4 {
+				own.edits = append(own.edits, two(pos), indel)
+			} else { // the indel first
+				indel.pos = pos
+				own.edits = append(own.edits, indel, two(pos+indel.del+distance))
+			}
+		}
+		r := region(t, a.contig, 0, variant.Config{Ploidy: variant.Diploid, Network: network})
+		apply(t, r, a.segments(t, 80, 4000, 0, 12_000)...)
+		for i, s := range b.segments(t, 80, 4000, 0, 12_000) {
+			s.ReadId = fmt.Sprintf("second-%d", i)
+			apply(t, r, s)
+		}
+		calls := passed(finalize(t, r))
+		for i, c := range calls {
+			g := slices.Sorted(slices.Values(c.GetGenotype()))
+			assert.Equal(t, []uint32{0, 1}, g, "distance %d: %d %s>%s", distance, c.GetPos(), c.GetRef(), c.GetAlt())
+			if i > 0 {
+				assert.NotEqual(t, calls[i-1].GetVrsId(), c.GetVrsId(), "distance %d: %d %s>%s is called twice", distance, c.GetPos(), c.GetRef(), c.GetAlt())
+			}
+		}
+		if len(calls) != 32 {
+			t.Errorf("distance %d: %d calls, not 32: %v", distance, len(calls), positions(calls))
+		}
 	}
 }

@@ -183,6 +183,14 @@ func believed(cs []candidate, least float64, quality func(i int) float64) []bool
 			}
 		}
 	}
+	for i := range cs { // what another cluster has as well, or as a part of an event
+		same := func(o candidate) bool { return o.compare(&cs[i]) == 0 }
+		for j := range cs {
+			if out[j] && cs[i].cluster != cs[j].cluster && (j < i && same(cs[j]) || sure(j) == 1 && slices.ContainsFunc(cs[j].parts, same)) {
+				out[i] = false
+			}
+		}
+	}
 	return out
 }
 
@@ -458,6 +466,7 @@ func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) evaluated
 		}
 	}
 	slices.SortStableFunc(o.calls, compareCalls)
+	o.calls = distinctCalls(o.calls)
 	return o.evaluatedTile
 }
 
