@@ -147,7 +147,7 @@ func TestCarryOver(t *testing.T) {
 	require.Contains(t, res.stderr, "control blank is not among the samples of run run1, which are ")
 }
 
-// withoutRevisions is alerts without what tells their history: which revision it is, and what was said before.
+// withoutRevisions is alerts without their history: which revision it is, and what was said before.
 func withoutRevisions(t *testing.T, text string) string {
 	t.Helper()
 	var alerts []map[string]any

@@ -16,7 +16,7 @@ import (
 // carriedFilter is what an event of an allele is filtered as that carry-over explains; variant/carryover gives VCF records the same.
 const carriedFilter = "CarryOver"
 
-// carried is the newest assessment of an allele, which may come before the allele's call is visible: whoever assesses sees regions before what follows from
+// carried is the newest assessment of an allele, which may come before the allele's call is visible: the process that assesses reads regions before what follows from
 // them is committed.
 type carried struct {
 	pos      int64

@@ -41,8 +41,8 @@ func awaiting(t testing.TB) stream.Handler {
 	return h
 }
 
-// told are the events that records lead to, one line each, and the ends of runs.
-func told(t testing.TB, emissions []emission) (lines []string) {
+// published are the events that records lead to, one line each, and the ends of runs.
+func published(t testing.TB, emissions []emission) (lines []string) {
 	t.Helper()
 	for i, e := range emissions {
 		for _, o := range e.outs {
@@ -87,10 +87,10 @@ func TestCarryOver(t *testing.T) {
 		{"none, and no end", []testRecord{start, call(100, 1, streampb.CallStatus_FINAL), end}, []string{"1: 100 rev 1 FINAL []"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, told(t, handle(t, awaiting(t), records(tt.recs...))))
+			require.Equal(t, tt.want, published(t, handle(t, awaiting(t), records(tt.recs...))))
 		})
 	}
-	require.Contains(t, told(t, handle(t, newHandler(t, lambdaAnnotator(t), nil), records(start, end))), "1: end", "where nothing is awaited the end is passed on")
+	require.Contains(t, published(t, handle(t, newHandler(t, lambdaAnnotator(t), nil), records(start, end))), "1: end", "where nothing is awaited the end is passed on")
 }
 
 // TestCarryOverLaw: a handler that is lost and restored anywhere, with assessments and ends that wait, has the output of one that is not; and what it says last

@@ -41,7 +41,7 @@ type CarryOver struct {
 	Regions *variantstage.Regions
 	// Controls are those of a run, by sample; none: it has none.
 	Controls func(*streampb.Run) (carryover.Controls, error)
-	Interval time.Duration // between two looks; 0: two seconds. No more than a twentieth of the time is spent looking
+	Interval time.Duration // between two assessments; 0: two seconds. No more than a twentieth of the time is spent on them
 	Logger   *slog.Logger
 
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ type CarryOver struct {
 
 	sent     map[alleleAt]*streampb.CarryOver
 	complete map[string]bool  // runs of which all has been sent
-	controls map[string]error // runs whose controls can't be told
+	controls map[string]error // runs whose controls aren't known
 	partial  bool             // it was said that this process doesn't hold everything
 }
 
@@ -81,7 +81,7 @@ func (c *CarryOver) Has(run *streampb.Run) bool {
 	return err == nil && len(controls) > 0
 }
 
-// Run looks until ctx ends.
+// Run assesses until ctx ends.
 func (c *CarryOver) Run(ctx context.Context) (err error) {
 	partitions, err := c.Client.Partitions(ctx, c.Topics.Calls)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 		case <-wait.C:
 		}
 		began := time.Now()
-		outs, ended, err := c.look(tally, int32(partitions))
+		outs, ended, err := c.next(tally, int32(partitions))
 		if err != nil {
 			return fmt.Errorf("assessing carry-over: %w", err)
 		}
@@ -131,8 +131,8 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 	}
 }
 
-// look returns what is to be sent, and the runs of which that is all.
-func (c *CarryOver) look(tally *variantstage.Tally, partitions int32) (outs []stream.Out, ended []string, err error) {
+// next returns what is to be sent, and the runs of which that is all.
+func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []stream.Out, ended []string, err error) {
 	states, whole := c.Regions.Runs()
 	type controlled struct {
 		variantstage.RunState

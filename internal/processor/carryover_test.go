@@ -23,14 +23,14 @@ import (
 
 // plate is a run of samples a, b and wild, the last a control, worked by the variant stage of some partitions.
 type plate struct {
-	t        *testing.T
-	genome   *genome.Genome
-	regions  *variantstage.Regions
-	handlers []stream.Handler
-	judge    *CarryOver
-	tally    *variantstage.Tally
-	log      bytes.Buffer
-	reads    int
+	t         *testing.T
+	genome    *genome.Genome
+	regions   *variantstage.Regions
+	handlers  []stream.Handler
+	assessing *CarryOver
+	tally     *variantstage.Tally
+	log       bytes.Buffer
+	reads     int
 }
 
 // plateAt is where samples have another base, inter-residue.
@@ -56,7 +56,7 @@ func newPlate(t *testing.T, partitions int) *plate {
 		require.NoError(t, err)
 		p.handlers = append(p.handlers, h)
 	}
-	p.judge = &CarryOver{
+	p.assessing = &CarryOver{
 		Topics: stream.NewTopics(""), Regions: p.regions, Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 		Controls: func(run *streampb.Run) (carryover.Controls, error) {
 			if run.GetId() != "run" {
@@ -119,12 +119,12 @@ func (p *plate) add(sample string, reads int, changed bool) {
 	}
 }
 
-// look is what is sent after a look, a line each.
-func (p *plate) look() (lines []string) {
-	outs, ended, err := p.judge.look(p.tally, 3)
+// assess is what is sent next, a line each.
+func (p *plate) assess() (lines []string) {
+	outs, ended, err := p.assessing.next(p.tally, 3)
 	require.NoError(p.t, err)
 	for _, run := range ended {
-		p.judge.complete[run] = true
+		p.assessing.complete[run] = true
 	}
 	for _, o := range outs {
 		m, err := stream.DecodeCalls(o.Value)
@@ -145,29 +145,29 @@ func (p *plate) look() (lines []string) {
 func TestCarryOverWhileTheRunGoesOn(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		p := newPlate(t, partitions)
-		require.Empty(t, p.look(), "there is no run yet")
+		require.Empty(t, p.assess(), "there is no run yet")
 		p.mark(false)
 		p.add("a", 40, true)
 		p.add("b", 8, true)
-		require.Empty(t, p.look(), "no control has a read: nothing is bounded, and nothing marked")
+		require.Empty(t, p.assess(), "no control has a read: nothing is bounded, and nothing marked")
 		p.add("wild", 30, false)
 		p.add("wild", 6, true)
-		require.Equal(t, []string{"b 1000 true by hopping, wild 6 of 36"}, p.look())
-		require.Empty(t, p.look(), "nothing has changed")
+		require.Equal(t, []string{"b 1000 true by hopping, wild 6 of 36"}, p.assess())
+		require.Empty(t, p.assess(), "nothing has changed")
 		p.add("b", 60, true)
-		require.Equal(t, []string{"b 1000 false by contamination, wild 6 of 36"}, p.look())
+		require.Equal(t, []string{"b 1000 false by contamination, wild 6 of 36"}, p.assess())
 		p.add("wild", 3, true)
 		p.mark(true)
 		require.Equal(t, []string{
 			"a 1000 false by contamination, wild 9 of 39", "b 1000 false by contamination, wild 9 of 39", "end of run in 0", "end of run in 1", "end of run in 2",
-		}, p.look())
-		require.Empty(t, p.look())
-		require.Empty(t, p.judge.Silent())
+		}, p.assess())
+		require.Empty(t, p.assess())
+		require.Empty(t, p.assessing.Silent())
 		require.Empty(t, p.log.String())
 	}
 }
 
-// TestCarryOverEndsAlike: what was sent last of each allele is the same for any order of the reads, any partitions, and whenever somebody looked.
+// TestCarryOverEndsAlike: what was sent last of each allele is the same for any order of the reads, any partitions, and whenever it was assessed before.
 func TestCarryOverEndsAlike(t *testing.T) {
 	type read struct {
 		sample  string
@@ -192,13 +192,13 @@ func TestCarryOverEndsAlike(t *testing.T) {
 		for _, r := range reads {
 			p.add(r.sample, 1, r.changed)
 			if rnd.IntN(10) == 0 {
-				p.look()
+				p.assess()
 			}
 		}
 		p.mark(true)
-		require.Contains(t, p.look(), "end of run in 0")
+		require.Contains(t, p.assess(), "end of run in 0")
 		last := make(map[alleleAt]string)
-		for at, c := range p.judge.sent {
+		for at, c := range p.assessing.sent {
 			last[at] = c.String()
 		}
 		if first == nil {
@@ -209,7 +209,7 @@ func TestCarryOverEndsAlike(t *testing.T) {
 	}
 }
 
-// TestCarryOverNeedsAllPartitions: a process that holds a part of the reads sends nothing, and says so once; nor is anything sent of a run whose controls can't be told.
+// TestCarryOverNeedsAllPartitions: a process that holds a part of the reads sends nothing, and says so once; nor is anything sent of a run whose controls aren't known.
 func TestCarryOverNeedsAllPartitions(t *testing.T) {
 	p := newPlate(t, 2)
 	p.mark(false)
@@ -217,16 +217,16 @@ func TestCarryOverNeedsAllPartitions(t *testing.T) {
 	p.add("b", 10, true)
 	p.add("wild", 10, true)
 	require.NoError(t, p.handlers[1].Close())
-	require.Empty(t, p.look())
-	require.Empty(t, p.look())
+	require.Empty(t, p.assess())
+	require.Empty(t, p.assess())
 	require.Equal(t, 1, bytes.Count(p.log.Bytes(), []byte("one process must hold all samples")))
 
 	p = newPlate(t, 1)
 	p.mark(false)
-	p.judge.Controls = func(*streampb.Run) (carryover.Controls, error) {
+	p.assessing.Controls = func(*streampb.Run) (carryover.Controls, error) {
 		return nil, errors.New("control x is not among the samples")
 	}
-	require.Empty(t, p.look())
+	require.Empty(t, p.assess())
 	require.Contains(t, p.log.String(), "control x is not among the samples")
-	require.False(t, p.judge.Has(&streampb.Run{Id: "run"}))
+	require.False(t, p.assessing.Has(&streampb.Run{Id: "run"}))
 }

@@ -166,7 +166,7 @@ func (rs *Regions) Runs() (runs []RunState, whole bool) {
 	return runs, whole
 }
 
-// Tally looks at calls and reads again and again, and each time only at regions that have changed since. It is for one reader.
+// Tally lists calls and counts reads again and again, each time anew only in regions that have changed since. It is for one reader.
 type Tally struct {
 	regions *Regions
 	known   map[regionKey]*tallied
@@ -181,7 +181,7 @@ type tallied struct {
 	counts  []variant.Support
 }
 
-// NewTally has looked at nothing yet.
+// NewTally knows no region yet.
 func (rs *Regions) NewTally() *Tally {
 	return &Tally{regions: rs, known: make(map[regionKey]*tallied)}
 }
