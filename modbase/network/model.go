@@ -32,8 +32,8 @@ type Model struct {
 	// Chemistry is the pore that it is for, as [signal.Run.Chemistry] has it, and SampleRate in Hz.
 	Chemistry  string
 	SampleRate int
-	// Basecaller is the basecalling model whose moves it was trained on, by the name that Dorado has for it; empty for any
-	// of the pore.
+	// Basecaller is the basecalling model whose moves it was trained on, by the name that Dorado has for it, or several with
+	// a comma and a space between them; empty for any of the pore.
 	Basecaller string
 	// Base is the base that it scores, and Codes the modifications that it distinguishes, in the order of its
 	// scores behind that of the plain base. Names are Codes in words.
@@ -408,7 +408,7 @@ func (m *Model) Fits(b *basecall.Manifest) error {
 		return fmt.Errorf("modified-base model %s is for %s, and basecalling model %s for %s: choose two for one pore", m.Name, m.Chemistry, b.Name, b.Chemistry)
 	case !slices.Contains(b.SampleRates, m.SampleRate):
 		return fmt.Errorf("modified-base model %s is for %d Hz, and basecalling model %s for %v Hz", m.Name, m.SampleRate, b.Name, b.SampleRates)
-	case m.Basecaller != "" && m.Basecaller != b.Name && m.Basecaller != b.ConvertedFrom:
+	case m.Basecaller != "" && !m.follows(b.Name) && !m.follows(b.ConvertedFrom):
 		return fmt.Errorf("modified-base model %s is for reads that %s calls, and basecalling model %s is another: call with that, or convert the modified-base model with --basecaller any",
 			m.Name, m.Basecaller, b.Name)
 	}
@@ -416,6 +416,11 @@ func (m *Model) Fits(b *basecall.Manifest) error {
 		return fmt.Errorf("modified-base model %s can't follow basecalling model %s: %w", m.Name, b.Name, err)
 	}
 	return nil
+}
+
+// follows reports whether a basecalling model is one that the network was trained on.
+func (m *Model) follows(basecaller string) bool {
+	return slices.Contains(strings.Split(m.Basecaller, ", "), basecaller)
 }
 
 // Scaling says how the current is scaled, for people.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/porestream/porestream/basecall/convert/torch"
 	"github.com/porestream/porestream/basecall/onnxgraph"
@@ -57,7 +58,11 @@ func isDeepMod2File(path string) bool {
 	return err == nil && isDeepMod2(tensors)
 }
 
-var deepName = regexp.MustCompile(`R(9\.4\.1|10\.4\.1)(?:_([1-9])kHz)?`)
+var deepName = regexp.MustCompile(`R(9\.4\.1|10\.4\.1)(?:_([1-9])kHz_v([0-9.]+))?`)
+
+// deepFollows are the basecalling models, of each size, that DeepMod2's documentation names for its networks, by the version in
+// a network's name. What a network is shown of a base hangs on where exactly a basecaller has it begin.
+var deepFollows = map[string]string{"3.5": "3.5.2", "4.1": "4.1.0", "4.3": "4.3.0", "5.0": "5.0.0"}
 
 // readDeepMod2 reads a state dict. opts get the pore and sample rate that the file's name says where they have none.
 func readDeepMod2(path string, opts *Options) (*converted, error) {
@@ -82,9 +87,16 @@ func readDeepMod2(path string, opts *Options) (*converted, error) {
 	c := &converted{network.Converted{Codes: []modbase.Code{'m'}, Names: []string{"5mC"}, Motif: "CG", Around: deepWindow / 2}}
 	if m := deepName.FindStringSubmatch(filepath.Base(path)); m != nil {
 		pore, rate := "r10.4.1", 0
+		var names []string
 		if m[1] == "9.4.1" {
 			pore, rate = "r9.4", 4000
+			names = []string{"dna_r9.4.1_e8_hac@v3.3", "dna_r9.4.1_e8_sup@v3.3"}
+		} else if version := deepFollows[m[3]]; version != "" {
+			for _, size := range []string{"fast", "hac", "sup"} {
+				names = append(names, "dna_r10.4.1_e8.2_400bps_"+size+"@v"+version)
+			}
 		}
+		c.Basecaller = strings.Join(names, ", ")
 		if m[2] != "" {
 			rate = 1000 * int(m[2][0]-'0')
 		}

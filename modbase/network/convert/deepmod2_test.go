@@ -3,11 +3,13 @@ package convert
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/testenv"
 )
@@ -25,7 +27,11 @@ func TestDeepMod2(t *testing.T) {
 	for i, want := range []struct {
 		name, chemistry string
 		rate            int
-	}{{"transformer_R9.4.1", "r9.4", 4000}, {"bilstm_R10.4.1_5kHz_v4.3", "r10.4.1", 5000}} {
+		basecallers     string
+	}{
+		{"transformer_R9.4.1", "r9.4", 4000, "dna_r9.4.1_e8_hac@v3.3, dna_r9.4.1_e8_sup@v3.3"},
+		{"bilstm_R10.4.1_5kHz_v4.3", "r10.4.1", 5000, "dna_r10.4.1_e8.2_400bps_fast@v4.3.0, dna_r10.4.1_e8.2_400bps_hac@v4.3.0, dna_r10.4.1_e8.2_400bps_sup@v4.3.0"},
+	} {
 		t.Run(want.name, func(t *testing.T) {
 			require.True(t, Is(files[i]))
 			data, err := Convert(files[i], Options{})
@@ -38,7 +44,11 @@ func TestDeepMod2(t *testing.T) {
 			assert.Equal(t, want.name, m.Name)
 			assert.Equal(t, want.chemistry, m.Chemistry)
 			assert.Equal(t, want.rate, m.SampleRate)
-			assert.Empty(t, m.Basecaller)
+			assert.Equal(t, want.basecallers, m.Basecaller)
+			b := basecall.Manifest{Name: "mine", ConvertedFrom: strings.Split(want.basecallers, ", ")[1], Chemistry: m.Chemistry, SampleRates: []int{m.SampleRate}, Network: basecall.NetworkManifest{Stride: 6}}
+			require.NoError(t, m.Fits(&b))
+			b.ConvertedFrom = ""
+			require.ErrorContains(t, m.Fits(&b), "and basecalling model mine is another")
 			low, high := agree(t, m, reads, results[files[i]])
 			require.Greater(t, high-low, 0.05, "probabilities that are all alike say nothing")
 		})
