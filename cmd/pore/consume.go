@@ -89,7 +89,7 @@ answers to --rules on regions, and --format vector the states of --sites.`,
 	cfg.panel.register(flags)
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
 	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
-	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable, bedmethyl and motifs")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable, bedmethyl, motifs, regions and vector")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
 	return cmd
