@@ -31,10 +31,10 @@ type Read struct {
 	Qualities       []byte // Phred per base, or empty when unknown
 	Dwells          []byte // network frames per base, saturating at 255, or empty
 	LastChunkMs     int64  // record time of the read's last signal chunk
-	// Turned says that bases, qualities and dwells are on the reference's strand already, as SAM has
+	// OnReference says that bases, qualities and dwells are on the reference's strand already, as SAM has
 	// them, and the bases in upper case. An alignment's query interval is of the read as sequenced
 	// all the same.
-	Turned bool
+	OnReference bool
 }
 
 // Segments clips one alignment of a read to every region whose core it touches,
@@ -64,7 +64,7 @@ type Cutter struct {
 }
 
 // Segments is [Segments], of which the result is valid until the next call, and as long as the
-// read if that is [Read.Turned].
+// read if that is [Read.OnReference].
 func (c *Cutter) Segments(r *Read, a *Alignment, ref []byte) ([]*streampb.Segment, error) {
 	q, err := orient(r, a)
 	if err != nil {
@@ -106,7 +106,7 @@ func orient(r *Read, a *Alignment) (query, error) {
 		return query{}, fmt.Errorf("query interval %d-%d of a read of %d bases", a.QueryStart, a.QueryEnd, n)
 	}
 	from, to := a.QueryStart, a.QueryEnd
-	if r.Turned && a.Reverse {
+	if r.OnReference && a.Reverse {
 		from, to = n-to, n-from
 	}
 	cut := func(what string, s []byte) ([]byte, error) {
@@ -116,7 +116,7 @@ func orient(r *Read, a *Alignment) (query, error) {
 		if len(s) != n {
 			return nil, fmt.Errorf("%d %s for %d bases", len(s), what, n)
 		}
-		if r.Turned {
+		if r.OnReference {
 			return s[from:to], nil
 		}
 		c := slices.Clone(s[from:to])
@@ -130,7 +130,7 @@ func orient(r *Read, a *Alignment) (query, error) {
 	if q.seq, err = cut("bases", r.Seq); err != nil {
 		return query{}, err
 	}
-	if !r.Turned {
+	if !r.OnReference {
 		normal := &normalBases[strand(a.Reverse)]
 		for i, b := range q.seq {
 			q.seq[i] = normal[b]

@@ -33,7 +33,7 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	read.Turned = false
+	read.OnReference = false
 	if a.Reverse {
 		// SAM holds the read on the reference's strand.
 		align.ReverseComplement(read.Seq)
@@ -51,7 +51,7 @@ type Parser struct {
 }
 
 // Parse is [Parse], but what it returns is valid until the next call, and the read is left on the
-// reference's strand, see [align.Read.Turned], with N for what is none of the four bases.
+// reference's strand, see [align.Read.OnReference], with N for what is none of the four bases.
 func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	if rec.Pos < 0 || rec.Pos >= len(ref) {
 		return nil, nil, fmt.Errorf("%w: position %d of %d", ErrBeyond, rec.Pos+1, len(ref))
@@ -69,7 +69,7 @@ func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignme
 		return nil, nil, fmt.Errorf("%w: %d bases from position %d of %d", ErrBeyond, span, rec.Pos+1, len(ref))
 	}
 	seq := p.bases(rec, ref)
-	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec), Turned: true}
+	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec), OnReference: true}
 	if rec.Flags&sam.Read2 != 0 {
 		read.Part = 1
 	}
