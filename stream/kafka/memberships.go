@@ -63,27 +63,22 @@ func (m *Memberships) open() error {
 	return err
 }
 
-// parseMemberships reads members by group. A last line without its end, of a process that was killed as it wrote, is left out.
+// parseMemberships reads members by group. Lines that a crash has spoilt are left out, and so is a file of zeros, as some file systems
+// leave one when power fails: the groups wait for these sessions' ends, which is no reason not to start.
 func parseMemberships(text []byte) (map[string]string, error) {
 	members := make(map[string]string)
-	if len(text) == 0 {
+	if len(bytes.Trim(text, "\x00")) == 0 {
 		return members, nil
 	}
 	title, rest, _ := bytes.Cut(text, []byte("\n"))
 	if string(title) != membershipsTitle || len(text) > maxMemberships {
 		return nil, fmt.Errorf("it begins with %.40q, not %q: name a file that is not there yet", title, membershipsTitle)
 	}
-	n := 1
 	for line := range bytes.Lines(rest) {
-		n++
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
-		}
 		var group, member string
-		if _, err := fmt.Sscanf(string(line), "%q %q\n", &group, &member); err != nil || group == "" || member == "" {
-			return nil, fmt.Errorf("line %d is not a group and a member: remove the file, and the groups wait for their sessions' ends once", n)
+		if _, err := fmt.Sscanf(string(line), "%q %q\n", &group, &member); err == nil && group != "" && member != "" {
+			members[group] = member
 		}
-		members[group] = member
 	}
 	return members, nil
 }
@@ -97,15 +92,16 @@ func formatMemberships(members map[string]string) []byte {
 	return []byte(b.String())
 }
 
-// save writes the file anew. Power that fails may spoil it, but sessions are over by the time it is back.
+// save writes the file anew, from nothing, so that a process that is killed meanwhile leaves no mixture of what was and what is. Power
+// that fails may spoil it, but sessions are over by the time it is back.
 func (m *Memberships) save() error {
 	all := maps.Clone(m.left)
 	maps.Copy(all, m.members)
-	text := formatMemberships(all)
-	if _, err := m.file.WriteAt(text, 0); err != nil {
+	if err := m.file.Truncate(0); err != nil {
 		return err
 	}
-	return m.file.Truncate(int64(len(text)))
+	_, err := m.file.WriteAt(formatMemberships(all), 0)
+	return err
 }
 
 // joined says which member of a group this process is now; "" is none.
