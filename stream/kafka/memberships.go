@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -52,8 +53,11 @@ func OpenMemberships(path string) (*Memberships, error) {
 }
 
 func (m *Memberships) open() error {
-	if err := tryLock(m.file); err != nil {
+	switch err := tryLock(m.file); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
 		return errors.New("another process uses it: give each processor a file of its own")
+	case err != nil: // some network file systems have no locks
+		return fmt.Errorf("locking it: %w: put it on a disk of this machine", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(m.file, maxMemberships+1))
 	if err != nil {

@@ -154,6 +154,12 @@ func TestMembershipsRefuseOtherFiles(t *testing.T) {
 	}
 	_, err := OpenMemberships(t.TempDir())
 	require.ErrorContains(t, err, "opening the file of memberships")
+
+	// A lock that can't be had is not one that another has.
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.ErrorContains(t, (&Memberships{file: f}).open(), "locking it: ")
 }
 
 // A processor starts whatever a crash has made of its file: what can't be read costs the end of a session.
