@@ -21,7 +21,7 @@ type faults struct {
 	path   string
 	advice string // what to do about any of them, reported with the first; "" for nothing
 	list   []fault
-	more   int // that the list has no capacity for
+	more   int // that the list is too full for
 	found  int // in all
 }
 
