@@ -617,6 +617,10 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.PhaseSet = -1 }), "phase set -1"},
 		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCXGG", Base: 1, Shows: "T"} }), "IUPAC letters"},
 		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 6, Shows: "T"} }), "base 6 of motif CCWGG"},
+		{calls(func(c *streampb.Call) {
+			c.Motif = &streampb.MotifError{Motif: strings.Repeat("C", 32), Base: 32, Shows: "T", Sites: 4, Affected: 3, Reads: 9, Wrong: 3}
+		}), ""},
+		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: strings.Repeat("C", 33)} }), "not 1 to 32 IUPAC letters"},
 		{calls(func(c *streampb.Call) { c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 1, Shows: "TT"} }), "base 1 of motif CCWGG"},
 		{calls(func(c *streampb.Call) {
 			c.Motif = &streampb.MotifError{Motif: "CCWGG", Base: 2, Shows: "T", Sites: 3, Affected: 4, Reads: 9, Wrong: 3}

@@ -293,8 +293,8 @@ func validChunk(c *streampb.SignalChunk) error {
 	return nil
 }
 
-// maxMotif bounds a motif, in bases.
-const maxMotif = 6
+// maxMotif bounds a motif, in letters: one that is known to be modified may be long, or have a gap.
+const maxMotif = 32
 
 func validMotif(m *streampb.MotifError) error {
 	motif, shows := m.GetMotif(), m.GetShows()
