@@ -35,7 +35,7 @@ func carriedEnd(t testing.TB, run string) testRecord {
 func awaiting(t testing.TB) stream.Handler {
 	t.Helper()
 	h, err := New(Config{
-		Topics: stream.NewTopics(""), VariantsPartitions: 1, Annotator: lambdaAnnotator(t), AwaitCarryOver: func(*streampb.Run) bool { return true },
+		Topics: stream.NewTopics(""), VariantsPartitions: 1, Annotator: lambdaAnnotator(t), AwaitCarryOver: true,
 	})("calls", 1, 2)
 	require.NoError(t, err)
 	return h

@@ -38,8 +38,8 @@ type Config struct {
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 	Watch   *Watch       // nil: no panels
-	// AwaitCarryOver reports whether a run's end waits until all of its carry-over has been assessed; nil: none does.
-	AwaitCarryOver func(*streampb.Run) bool
+	// AwaitCarryOver has the end of each run wait until all of its carry-over has been assessed.
+	AwaitCarryOver bool
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -151,7 +151,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if err != nil || !complete {
 			return nil, err
 		}
-		if run := body.RunEnd.GetRun(); h.cfg.AwaitCarryOver != nil && h.cfg.AwaitCarryOver(run) && h.ends.hold(run.GetId()) {
+		if h.cfg.AwaitCarryOver && h.ends.hold(body.RunEnd.GetRun().GetId()) {
 			return nil, nil
 		}
 		return h.runEnd(body.RunEnd)

@@ -157,7 +157,7 @@ func run(ctx context.Context, cfg config) error {
 	if slices.Contains(stages, variantstage.Name) {
 		regions = variantstage.NewRegions()
 	}
-	assessing, err := carryOver(cfg, engines, regions)
+	assessing, err := carryOver(cfg, engines, regions, logger)
 	if err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func run(ctx context.Context, cfg config) error {
 	return err
 }
 
-// carryOver is what assesses carry-over by the controls that flags and sample sheet name; nil: they name none, or this process holds no reads.
-func carryOver(cfg config, engines *processor.Engines, regions *variantstage.Regions) (*processor.CarryOver, error) {
+// carryOver is what assesses carry-over by the controls that flags and sample sheet name; nil: they name none, or only the sheet does, and this process holds no reads.
+func carryOver(cfg config, engines *processor.Engines, regions *variantstage.Regions, logger *slog.Logger) (*processor.CarryOver, error) {
 	sheet, path := engines.Sheet(), engines.SheetPath()
 	named, err := cfg.controls.Of(sheet, path, nil)
 	switch {
@@ -216,8 +216,12 @@ func carryOver(cfg config, engines *processor.Engines, regions *variantstage.Reg
 		return nil, err
 	case len(named) == 0:
 		return nil, nil
-	case regions == nil:
+	case regions != nil:
+	case cfg.controls.Named():
 		return nil, cli.Usagef("controls bound what the reads of other samples show, and the %s stage holds these: name them where it runs", variantstage.Name)
+	default: // the sheet is for the reads' samples
+		logger.Info("this process doesn't assess carry-over: the variant stage does where it runs, if --control or --no-template-control name the controls there", "sheet", path)
+		return nil, nil
 	}
 	return &processor.CarryOver{
 		Regions:  regions,

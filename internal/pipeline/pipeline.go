@@ -351,18 +351,16 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 
 	start := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
-	var await func(*streampb.Run) bool
 	if sheet, path := sheetOf(r.cfg, r.engines); r.cfg.Controls.Named() || sheet != nil && len(sheet.Controls(nil)) > 0 {
 		r.assessing = &processor.CarryOver{
 			Client: r.client, Topics: r.cfg.Topics, Regions: r.regions, Interval: 500 * time.Millisecond, Logger: r.cfg.Logger,
 			Controls: func(run *streampb.Run) (carryover.Controls, error) { return r.cfg.Controls.OfRun(sheet, path, run) },
 		}
-		await = r.assessing.Has
 		group.Go(func() error { return r.assessing.Run(groupCtx) })
 	}
 	for range max(1, r.cfg.Processors) {
 		p := processor.New(r.client, r.engines, processor.Config{
-			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, AwaitCarryOver: await, Metrics: r.metrics, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, AwaitCarryOver: r.assessing != nil, Metrics: r.metrics, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}

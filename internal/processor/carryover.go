@@ -34,7 +34,8 @@ import (
 // on it sends what becomes or ceases to be explained, and a share that has moved by a tenth; when the run has ended everything that isn't as it was
 // sent, and then that this was all.
 //
-// Consequences: what is sent last is a function of the runs' reads. A process that doesn't hold all partitions can't count, and sends nothing.
+// Consequences: what is sent last is a function of the runs' reads. A process that doesn't hold all partitions can't count, and sends nothing. One that begins
+// to, or begins again, doesn't know what others have sent: it sends everything.
 type CarryOver struct {
 	Client  *kafka.Client
 	Topics  stream.Topics
@@ -48,6 +49,7 @@ type CarryOver struct {
 	silent map[string][]string // by run: controls of which no read lies at any allele
 
 	sent     map[alleleAt]*streampb.CarryOver
+	known    bool             // sent is all that annotate has
 	complete map[string]bool  // runs of which all has been sent
 	controls map[string]error // runs whose controls aren't known
 	partial  bool             // it was said that this process doesn't hold everything
@@ -64,7 +66,11 @@ func (a alleleAt) compare(o alleleAt) int {
 	return cmp.Or(cmp.Compare(a.sample, o.sample), cmp.Compare(a.contig, o.contig), cmp.Compare(a.pos, o.pos), cmp.Compare(a.ref, o.ref), cmp.Compare(a.alt, o.alt))
 }
 
-const carryOverInterval = 2 * time.Second
+const (
+	carryOverInterval = 2 * time.Second
+	// carryOverFailures is how often in a row sending may fail.
+	carryOverFailures = 5
+)
 
 // OfRun are the controls of a run by its samples, which the flags or the sample sheet of a file name; none: they name none of its.
 func (f *Controls) OfRun(sheet *demux.Sheet, path string, run *streampb.Run) (carryover.Controls, error) {
@@ -73,12 +79,6 @@ func (f *Controls) OfRun(sheet *demux.Sheet, path string, run *streampb.Run) (ca
 		return nil, err
 	}
 	return named.Among(stream.SamplesOf(run), "run "+run.GetId())
-}
-
-// Has reports whether a run has controls.
-func (c *CarryOver) Has(run *streampb.Run) bool {
-	controls, err := c.Controls(run)
-	return err == nil && len(controls) > 0
 }
 
 // Run assesses until ctx ends.
@@ -96,8 +96,9 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 		defer cancel()
 		err = errors.Join(err, producer.Close(closing))
 	}()
-	c.sent, c.complete, c.controls = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool), make(map[string]error)
-	tally := c.Regions.NewTally()
+	c.controls = make(map[string]error)
+	c.forget()
+	tally, failures := c.Regions.NewTally(), 0
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
@@ -112,16 +113,20 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("assessing carry-over: %w", err)
 		}
 		took := time.Since(began)
-		if len(outs) > 0 {
-			if err := producer.Send(ctx, outs, nil); err != nil {
-				return fmt.Errorf("sending what carry-over explains: %w", err)
+		switch err := send(ctx, producer, outs); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			failures = 0
+			for _, run := range ended {
+				c.complete[run] = true
 			}
-			if err := producer.Flush(ctx); err != nil {
-				return fmt.Errorf("sending what carry-over explains: %w", err)
+		default: // what of it is there isn't known
+			if failures++; failures >= carryOverFailures {
+				return fmt.Errorf("sending what carry-over explains: giving up after %d failures in a row: %w", failures, err)
 			}
-		}
-		for _, run := range ended {
-			c.complete[run] = true
+			c.Logger.Warn("what carry-over explains couldn't be sent, and is sent again", "failures", failures, "err", err)
+			c.forget()
 		}
 		interval := c.Interval
 		if interval == 0 {
@@ -131,15 +136,34 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 	}
 }
 
+// send sends records, and waits until they are there.
+func send(ctx context.Context, producer *kafka.Producer, outs []stream.Out) error {
+	if len(outs) == 0 {
+		return nil
+	}
+	if err := producer.Send(ctx, outs, nil); err != nil {
+		return err
+	}
+	return producer.Flush(ctx)
+}
+
+// forget has everything sent again.
+func (c *CarryOver) forget() {
+	c.sent, c.complete, c.known = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool), false
+}
+
 // next returns what is to be sent, and the runs of which that is all.
 func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []stream.Out, ended []string, err error) {
-	states, whole := c.Regions.Runs()
+	held := c.Regions.Held()
+	if !held.Live {
+		return nil, nil, nil // it will be
+	}
 	type controlled struct {
 		variantstage.RunState
 		controls carryover.Controls
 	}
 	var runs []controlled
-	for _, s := range states {
+	for _, s := range held.Runs {
 		controls, err := c.Controls(s.Run)
 		if err != nil {
 			if _, said := c.controls[s.Run.GetId()]; !said {
@@ -152,30 +176,32 @@ func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []st
 			runs = append(runs, controlled{s, controls})
 		}
 	}
-	if len(runs) == 0 {
-		return nil, nil, nil
-	}
-	if !whole {
-		if !c.partial {
+	if !held.Whole {
+		c.forget()
+		if len(runs) > 0 && !c.partial {
 			c.partial = true
 			c.Logger.Warn("carry-over isn't assessed while other processors have partitions of the reads: one process must hold all samples; pore carryover marks files")
 		}
 		return nil, nil, nil
 	}
 	c.partial = false
-	calls := tally.Calls()
 	worst := make(map[alleleAt]*streampb.CarryOver)
-	final := make(map[string]bool) // samples all of whose runs have ended
-	for _, r := range runs {
-		for _, sample := range stream.SamplesOf(r.Run) {
-			known, seen := final[sample]
-			final[sample] = r.Ended && (known || !seen)
+	if len(runs) > 0 {
+		calls := tally.Calls()
+		for _, r := range runs {
+			c.assess(tally, r.Run, r.controls, calls, worst)
 		}
-		c.assess(tally, r.Run, r.controls, calls, worst)
+	}
+	final := make(map[string]bool) // samples all of whose runs have ended, those without controls as well: their reads count
+	for _, r := range held.Runs {
+		for _, sample := range stream.SamplesOf(r.Run) {
+			before, seen := final[sample]
+			final[sample] = r.Ended && (before || !seen)
+		}
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(worst), alleleAt.compare) {
 		next := worst[at]
-		if !news(c.sent[at], next, final[at.sample]) {
+		if !news(c.sent[at], next, final[at.sample] || !c.known) {
 			continue
 		}
 		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: next}})
@@ -185,7 +211,8 @@ func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []st
 		c.sent[at] = next
 		outs = append(outs, stream.Out{Topic: c.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, partitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
 	}
-	for _, r := range runs {
+	c.known = c.known || len(runs) > 0
+	for _, r := range held.Runs { // without controls as well: what is assessed by another run's may follow from its reads
 		if !r.Ended || c.complete[r.Run.GetId()] {
 			continue
 		}
@@ -212,7 +239,7 @@ func (c *CarryOver) assess(tally *variantstage.Tally, run *streampb.Run, control
 			table.Add(call.GetContig(), editOfCall(call))
 		}
 	}
-	for sample, contigs := range tally.Support(table.Alleles()) {
+	for sample, contigs := range tally.Support(stream.SamplesOf(run), table.Alleles()) {
 		for contig, counts := range contigs {
 			table.Count(sample, contig, 0, readsOf(counts))
 		}
@@ -256,10 +283,10 @@ func (c *CarryOver) Silent() []string {
 	return slices.Compact(all)
 }
 
-// news reports whether an assessment is worth a revision.
-func news(old, next *streampb.CarryOver, final bool) bool {
+// news reports whether an assessment is worth a revision; all: any difference is.
+func news(old, next *streampb.CarryOver, all bool) bool {
 	switch {
-	case final:
+	case all:
 		return !proto.Equal(old, next)
 	case old == nil:
 		return next.GetExplained()

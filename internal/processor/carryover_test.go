@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,6 +31,7 @@ type plate struct {
 	assessing *CarryOver
 	tally     *variantstage.Tally
 	log       bytes.Buffer
+	replay    bool // records are dealt with already
 	reads     int
 }
 
@@ -79,12 +81,27 @@ func (discard) Fail(error)                                        {}
 func (p *plate) handle(partition int, m *streampb.ReadRecord) {
 	value, err := stream.EncodeReads(m)
 	require.NoError(p.t, err)
-	require.NoError(p.t, p.handlers[partition].Handle(p.t.Context(), stream.Record{Topic: "reads", Partition: int32(partition), Value: value}, discard{}))
+	rec := stream.Record{Topic: "reads", Partition: int32(partition), Value: value}
+	if p.replay {
+		require.NoError(p.t, p.handlers[partition].Replay(p.t.Context(), rec))
+		return
+	}
+	require.NoError(p.t, p.handlers[partition].Handle(p.t.Context(), rec, discard{}))
+}
+
+// live tells the partitions that all is replayed.
+func (p *plate) live() {
+	p.replay = false
+	for _, h := range p.handlers {
+		require.NoError(p.t, h.(stream.Ticker).Tick(p.t.Context(), time.Now(), discard{}))
+	}
 }
 
 // mark sends the run's start or end to all partitions.
-func (p *plate) mark(end bool) {
-	mk := &streampb.Marker{Run: &streampb.Run{Id: "run", Sample: "run", Samples: []string{"a", "b", "wild"}, SampleRate: 4000}, Sources: 1}
+func (p *plate) mark(end bool) { p.markRun("run", end, "a", "b", "wild") }
+
+func (p *plate) markRun(id string, end bool, samples ...string) {
+	mk := &streampb.Marker{Run: &streampb.Run{Id: id, Sample: id, Samples: samples, SampleRate: 4000}, Sources: 1}
 	for i := range p.handlers {
 		if end {
 			p.handle(i, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: mk}})
@@ -147,6 +164,7 @@ func TestCarryOverWhileTheRunGoesOn(t *testing.T) {
 		p := newPlate(t, partitions)
 		require.Empty(t, p.assess(), "there is no run yet")
 		p.mark(false)
+		require.Empty(t, p.assess(), "there is no call yet")
 		p.add("a", 40, true)
 		p.add("b", 8, true)
 		require.Empty(t, p.assess(), "no control has a read: nothing is bounded, and nothing marked")
@@ -228,5 +246,55 @@ func TestCarryOverNeedsAllPartitions(t *testing.T) {
 	}
 	require.Empty(t, p.assess())
 	require.Contains(t, p.log.String(), "control x is not among the samples")
-	require.False(t, p.assessing.Has(&streampb.Run{Id: "run"}))
+}
+
+// TestCarryOverAfterARestart: while a new process restores what there was, nothing is sent, whatever is known of runs' ends; and then everything is, for it isn't known what was
+// sent before: a mark that isn't one any more is taken back.
+func TestCarryOverAfterARestart(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		p := newPlate(t, 2)
+		p.replay = true
+		p.mark(false)
+		if ended {
+			p.mark(true)
+		}
+		require.Empty(t, p.assess(), "the reads are still to come")
+		p.add("a", 40, true)
+		p.add("b", 68, true)
+		p.add("wild", 30, false)
+		p.add("wild", 6, true)
+		require.Empty(t, p.assess())
+		require.Empty(t, p.log.String())
+		p.live()
+		want := []string{"a 1000 false by contamination, wild 6 of 36", "b 1000 false by contamination, wild 6 of 36"}
+		if ended {
+			want = append(want, "end of run in 0", "end of run in 1", "end of run in 2")
+		}
+		require.Equal(t, want, p.assess())
+		require.Empty(t, p.assess())
+	}
+}
+
+// TestCarryOverOfARunWithoutControls: what another run adds to a sample may change what is assessed by the controls of the first. The sample's assessments are final when both have
+// ended, and the end of the other, too, is sent behind them.
+func TestCarryOverOfARunWithoutControls(t *testing.T) {
+	p := newPlate(t, 2)
+	p.assessing.Controls = func(run *streampb.Run) (carryover.Controls, error) {
+		if run.GetId() != "run" {
+			return nil, nil
+		}
+		return carryover.Controls{"wild": carryover.Negative}, nil
+	}
+	p.mark(false)
+	p.markRun("more", false, "a")
+	require.Empty(t, p.assess())
+	p.add("a", 40, true)
+	p.add("b", 60, true)
+	p.add("wild", 36, false)
+	p.mark(true)
+	require.Equal(t, []string{"b 1000 false by hopping, wild 0 of 36", "end of run in 0", "end of run in 1", "end of run in 2"}, p.assess())
+	p.add("a", 10, true)
+	p.markRun("more", true, "a")
+	require.Equal(t, []string{"a 1000 false by hopping, wild 0 of 36", "b 1000 false by hopping, wild 0 of 36", "end of more in 0", "end of more in 1", "end of more in 2"}, p.assess())
+	require.Empty(t, p.assess())
 }

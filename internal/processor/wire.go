@@ -17,7 +17,6 @@ import (
 	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
-	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	watchstage "github.com/porestream/porestream/watchlist/stage"
@@ -35,9 +34,9 @@ type Config struct {
 	// Regions, if set, knows the regions that the variant stage holds; several
 	// processors of one process may share it.
 	Regions *variantstage.Regions
-	// AwaitCarryOver reports whether a run's end is passed on only when its carry-over has been assessed; nil: none is. Only where one [CarryOver] is sure to see all
+	// AwaitCarryOver has a run's end passed on only when its carry-over has been assessed. Only where one [CarryOver] is sure to see all
 	// samples.
-	AwaitCarryOver func(*streampb.Run) bool
+	AwaitCarryOver bool
 	Metrics        *Metrics     // nil: none
 	Logger         *slog.Logger // nil: none
 	// Tracer takes the spans of traced reads; nil: none are.

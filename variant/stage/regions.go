@@ -2,6 +2,7 @@ package stage
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -141,15 +142,26 @@ type RunState struct {
 	Ended bool // in all partitions, so the calls of samples that have no other run are final
 }
 
-// Runs lists the runs that the handlers know, by id; whole says that this process has all partitions, so that it holds the reads of all samples.
-func (rs *Regions) Runs() (runs []RunState, whole bool) {
+// Held is what a process holds of the reads.
+type Held struct {
+	Runs []RunState // that handlers know, by id
+	// Live: every handler has restored what there was when it got its partition. Until then it may know a run's end and not yet its reads.
+	Live bool
+	// Whole: it has all partitions, and so the reads of all samples.
+	Whole bool
+}
+
+// Held is what the process holds now.
+func (rs *Regions) Held() Held {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	known, ended := make(map[string]*streampb.Run), make(map[string]int)
 	held := make(map[int32]bool)
 	partitions := int32(0)
+	out := Held{Live: true}
 	for h := range rs.handlers {
 		h.mu.Lock()
+		out.Live = out.Live && h.live
 		held[h.partition], partitions = true, h.partitions
 		for _, run := range h.markers.Runs() {
 			known[run.GetId()] = run
@@ -159,11 +171,11 @@ func (rs *Regions) Runs() (runs []RunState, whole bool) {
 		}
 		h.mu.Unlock()
 	}
-	whole = partitions > 0 && len(held) == int(partitions)
+	out.Whole = partitions > 0 && len(held) == int(partitions)
 	for _, id := range slices.Sorted(maps.Keys(known)) {
-		runs = append(runs, RunState{known[id], whole && ended[id] == len(rs.handlers)})
+		out.Runs = append(out.Runs, RunState{known[id], out.Live && out.Whole && ended[id] == len(rs.handlers)})
 	}
-	return runs, whole
+	return out
 }
 
 // Tally lists calls and counts reads again and again, each time anew only in regions that have changed since. It is for one reader.
@@ -221,13 +233,13 @@ func (t *Tally) Calls() map[string][]*streampb.Call {
 	return out
 }
 
-// Support counts, of each sample and contig, the reads that show alleles, called or not; see [variant.Region.Support]. They are given
+// Support counts, of each of some samples and contig, the reads that show alleles, called or not; see [variant.Region.Support]. They are given
 // by contig, by the 0-based position of their first base, ascending. Where this process holds no region of a sample, it has no reads.
-func (t *Tally) Support(alleles map[string][]vrs.Edit) map[string]map[string][]variant.Support {
+func (t *Tally) Support(samples []string, alleles map[string][]vrs.Edit) map[string]map[string][]variant.Support {
 	out := make(map[string]map[string][]variant.Support)
 	t.each(func(key regionKey, r *variant.Region, k *tallied) {
 		all := alleles[key.contig]
-		if len(all) == 0 {
+		if len(all) == 0 || !slices.Contains(samples, key.sample) {
 			return
 		}
 		at := func(pos int) int {
@@ -271,6 +283,14 @@ type worker struct {
 	stream.Fold
 	handler *handler
 	regions *Regions
+}
+
+// Tick is called once the partition is live, also where no record follows.
+func (w worker) Tick(context.Context, time.Time, stream.Emitter) error {
+	w.handler.mu.Lock()
+	defer w.handler.mu.Unlock()
+	w.handler.live = true
+	return nil
 }
 
 // Close takes the handler out of sight.

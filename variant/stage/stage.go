@@ -108,6 +108,7 @@ type handler struct {
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
 	replayed              bool     // the record is
+	live                  bool     // all that had been committed was replayed, if there was anything
 	metrics               *Metrics // nil while replaying: that was counted before
 	spans                 spans
 	log                   *slog.Logger
@@ -118,6 +119,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.metrics, h.spans.muted, h.replayed = h.cfg.Metrics, replayed, replayed
+	h.live = h.live || !replayed
 	if replayed {
 		h.metrics = nil
 	}
