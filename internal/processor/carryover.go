@@ -192,6 +192,9 @@ func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []st
 			c.assess(tally, r.Run, r.controls, calls, worst)
 		}
 	}
+	if !c.Regions.Still(held) {
+		return nil, nil, nil // not all of it was counted
+	}
 	final := make(map[string]bool) // samples all of whose runs have ended, those without controls as well: their reads count
 	for _, r := range held.Runs {
 		for _, sample := range stream.SamplesOf(r.Run) {

@@ -21,6 +21,7 @@ import (
 type Regions struct {
 	mu       sync.Mutex
 	handlers map[*handler]struct{}
+	version  uint64 // counts the changes of handlers
 	reported map[regionKey]*reportedDepth
 	orders   map[string]uint32 // of contigs in the reference
 }
@@ -149,6 +150,8 @@ type Held struct {
 	Live bool
 	// Whole: it has all partitions, and so the reads of all samples.
 	Whole bool
+
+	version uint64 // of the handlers
 }
 
 // Held is what the process holds now.
@@ -158,7 +161,7 @@ func (rs *Regions) Held() Held {
 	known, ended := make(map[string]*streampb.Run), make(map[string]int)
 	held := make(map[int32]bool)
 	partitions := int32(0)
-	out := Held{Live: true}
+	out := Held{Live: true, version: rs.version}
 	for h := range rs.handlers {
 		h.mu.Lock()
 		out.Live = out.Live && h.live
@@ -176,6 +179,13 @@ func (rs *Regions) Held() Held {
 		out.Runs = append(out.Runs, RunState{known[id], out.Live && out.Whole && ended[id] == len(rs.handlers)})
 	}
 	return out
+}
+
+// Still reports whether the process has had the same partitions since: what was counted meanwhile is of all of them.
+func (rs *Regions) Still(held Held) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.version == held.version
 }
 
 // Tally lists calls and counts reads again and again, each time anew only in regions that have changed since. It is for one reader.
@@ -198,12 +208,14 @@ func (rs *Regions) NewTally() *Tally {
 	return &Tally{regions: rs, known: make(map[regionKey]*tallied)}
 }
 
-// each hands out each region, held still, and what was known of it, with nothing known if it has changed.
-func (t *Tally) each(fn func(regionKey, *variant.Region, *tallied)) {
+// each hands out each region, held still by its handler's lock, and what was known of it, with nothing known if it has changed. Handlers may come and go meanwhile: counting
+// takes too long for them to wait.
+func (t *Tally) each(fn func(*handler, regionKey, *variant.Region, *tallied)) {
 	t.regions.mu.Lock()
-	defer t.regions.mu.Unlock()
+	handlers := slices.Collect(maps.Keys(t.regions.handlers))
+	t.regions.mu.Unlock()
 	here := make(map[regionKey]bool)
-	for h := range t.regions.handlers {
+	for _, h := range handlers {
 		h.mu.Lock()
 		keys := slices.SortedFunc(maps.Keys(h.regions), regionKey.compare)
 		h.mu.Unlock()
@@ -216,7 +228,7 @@ func (t *Tally) each(fn func(regionKey, *variant.Region, *tallied)) {
 					t.known[key] = k
 				}
 				here[key] = true
-				fn(key, r, k)
+				fn(h, key, r, k)
 			}
 			h.mu.Unlock()
 		}
@@ -227,7 +239,7 @@ func (t *Tally) each(fn func(regionKey, *variant.Region, *tallied)) {
 // Calls lists the calls that stand, by sample. They are not to be changed.
 func (t *Tally) Calls() map[string][]*streampb.Call {
 	out := make(map[string][]*streampb.Call)
-	t.each(func(key regionKey, _ *variant.Region, k *tallied) {
+	t.each(func(_ *handler, key regionKey, _ *variant.Region, k *tallied) {
 		out[key.sample] = append(out[key.sample], k.calls...)
 	})
 	return out
@@ -237,7 +249,7 @@ func (t *Tally) Calls() map[string][]*streampb.Call {
 // by contig, by the 0-based position of their first base, ascending. Where this process holds no region of a sample, it has no reads.
 func (t *Tally) Support(samples []string, alleles map[string][]vrs.Edit) map[string]map[string][]variant.Support {
 	out := make(map[string]map[string][]variant.Support)
-	t.each(func(key regionKey, r *variant.Region, k *tallied) {
+	t.each(func(h *handler, key regionKey, r *variant.Region, k *tallied) {
 		all := alleles[key.contig]
 		if len(all) == 0 || !slices.Contains(samples, key.sample) {
 			return
@@ -249,7 +261,7 @@ func (t *Tally) Support(samples []string, alleles map[string][]vrs.Edit) map[str
 		start, end := r.Bounds()
 		first := at(start)
 		if own := all[first:at(end)]; k.counts == nil || !slices.Equal(k.alleles, own) {
-			k.alleles, k.counts = slices.Clone(own), r.Support(own)
+			k.alleles, k.counts = slices.Clone(own), supportBetween(h, r, own)
 		}
 		if out[key.sample] == nil {
 			out[key.sample] = make(map[string][]variant.Support)
@@ -262,11 +274,29 @@ func (t *Tally) Support(samples []string, alleles map[string][]vrs.Edit) map[str
 	return out
 }
 
+// countedAtOnce is at how many alleles reads are counted while a handler waits: some ten milliseconds where each is in another tile.
+const countedAtOnce = 64
+
+// supportBetween is [variant.Region.Support], with the handler's lock, which is held, let go of now and then. Where the region changes meanwhile its version does, too, so
+// that it is counted again.
+func supportBetween(h *handler, r *variant.Region, alleles []vrs.Edit) []variant.Support {
+	counts := make([]variant.Support, 0, len(alleles))
+	for part := range slices.Chunk(alleles, countedAtOnce) {
+		if len(counts) > 0 {
+			h.mu.Unlock()
+			h.mu.Lock()
+		}
+		counts = append(counts, r.Support(part)...)
+	}
+	return counts
+}
+
 func (rs *Regions) add(h *handler) {
 	if rs != nil {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
 		rs.handlers[h] = struct{}{}
+		rs.version++
 	}
 }
 
@@ -275,6 +305,7 @@ func (rs *Regions) remove(h *handler) {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
 		delete(rs.handlers, h)
+		rs.version++
 	}
 }
 
