@@ -16,6 +16,8 @@ import (
 const (
 	// maxKnownMotif is the most letters of a known motif, and maxKnownMotifs how many there may be.
 	maxKnownMotif, maxKnownMotifs = 32, 64
+	// leastFixed is how many of its letters stand for one base: CHH is at every tenth base of a genome.
+	leastFixed = 2
 	// knownPiles is how many of a known motif's places are piled up at least.
 	knownPiles = 2
 )
@@ -39,16 +41,13 @@ func knownMotifsOf(motifs []string) (list []knownMotif, err error) {
 		return nil, fmt.Errorf("%d modified motifs: want at most %d", len(motifs), maxKnownMotifs)
 	}
 	for _, letters := range motifs {
-		sets, fixed := make([]byte, len(letters)), 0
+		sets := make([]byte, len(letters))
 		for i := range sets {
 			if sets[i] = genome.BaseSet(letters[i]); sets[i] == 0 {
 				return nil, fmt.Errorf("modified motif %q: %q is no letter of IUPAC's for bases", letters, letters[i])
 			}
-			if bits.OnesCount8(sets[i]) == 1 {
-				fixed++
-			}
 		}
-		if len(letters) > maxKnownMotif || fixed < 2 {
+		if len(letters) > maxKnownMotif || fixedBases(letters) < leastFixed {
 			return nil, fmt.Errorf("modified motif %q: want at most %d letters, and two of A, C, G and T among them", letters, maxKnownMotif)
 		}
 		for at, set := range sets {
@@ -58,6 +57,28 @@ func knownMotifsOf(motifs []string) (list []knownMotif, err error) {
 		}
 	}
 	return list, nil
+}
+
+// SpecificMotifs divides motifs that are modified into those that [Config.ModifiedMotifs] takes and those of too few bases to tell errors from chance, as CHH of plants.
+func SpecificMotifs(motifs []string) (specific, loose []string) {
+	for _, letters := range motifs {
+		if fixedBases(letters) < leastFixed {
+			loose = append(loose, letters)
+		} else {
+			specific = append(specific, letters)
+		}
+	}
+	return specific, loose
+}
+
+// fixedBases is how many of a motif's letters stand for one base.
+func fixedBases(letters string) (n int) {
+	for i := range len(letters) {
+		if bits.OnesCount8(genome.BaseSet(letters[i])) == 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // countKnown counts a place, of which base is the code in the reference.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -90,6 +91,10 @@ func (c *Calling) Load(g *genome.Genome, caller variant.Config, device network.C
 		if caller.ModifiedMotifs, err = readMotifs(c.ModifiedMotifs); err != nil {
 			return caller, nil, fmt.Errorf("--modified-motifs: %w", err)
 		}
+	}
+	var loose []string
+	if caller.ModifiedMotifs, loose = variant.SpecificMotifs(caller.ModifiedMotifs); len(loose) > 0 && device.Logger != nil {
+		device.Logger.Warn("motifs that are modified are left out: fewer than two of their letters are A, C, G or T", "motifs", strings.Join(loose, " "))
 	}
 	caller.MinAlleleFraction = c.MinAlleleFraction
 	switch d := c.MNPDistance; {

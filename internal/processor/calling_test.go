@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
 	"github.com/porestream/porestream/variant/network/networktest"
@@ -136,4 +138,18 @@ func TestStrictProcessorsRefuseTheirOwnBasecaller(t *testing.T) {
 		require.ErrorIs(t, err, variant.ErrModelMismatch)
 		require.ErrorContains(t, err, "r9.4-fast has called them, and test is for those of others")
 	}
+}
+
+// TestModifiedMotifs: motifs that a table of a plant has, and that are about everywhere, are left out with a line; they don't stop the others.
+func TestModifiedMotifs(t *testing.T) {
+	g, err := genome.Read(strings.NewReader(">c\nACGT\n"))
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "motifs.txt")
+	require.NoError(t, os.WriteFile(file, []byte("CG,0\nCHG,0\nCHH,0\nGCCNNNNNGGC,1\n"), 0o644))
+	var log strings.Builder
+	c := Calling{Model: models.None, ModifiedMotifs: file}
+	cfg, _, err := c.Load(g, variant.Config{Sample: "s"}, network.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.Equal(t, []string{"CG", "CHG", "GCCNNNNNGGC"}, cfg.ModifiedMotifs)
+	require.Equal(t, 1, strings.Count(log.String(), "motifs=CHH"))
 }
