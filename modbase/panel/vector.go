@@ -66,16 +66,6 @@ func (v *Vector) Add(contig string, row *pileup.Row) {
 	})
 }
 
-// Covered is how many sites have calls.
-func (v *Vector) Covered() (n int) {
-	for _, c := range v.counts {
-		if c[1] > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // VectorHeader names the columns of a table of states.
 const VectorHeader = "#site\tstate\tmodified\tcalls\n"
 
