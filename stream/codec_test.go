@@ -112,6 +112,13 @@ func artefactCall() *streampb.Call {
 	return c
 }
 
+func sampleCarryOver() *streampb.CarryOver {
+	return &streampb.CarryOver{
+		Run: "run-7", Sample: "lambda", Contig: "J02459.1", Pos: 37589, Ref: "C", Alt: "T",
+		Explained: true, Bounded: true, Share: 0.875, Basis: "hopping", Control: "water", ControlAlt: 2, ControlDepth: 3,
+	}
+}
+
 func sampleReference() *streampb.Reference {
 	return &streampb.Reference{
 		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 40_960, Revision: 391,
@@ -294,6 +301,8 @@ func sampleRecords() []sampleRecord {
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
 		{"calls-coverage-counted", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: countedCoverage()}}},
 		{"calls-reference", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: sampleReference()}}},
+		{"calls-carry-over", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: sampleCarryOver()}}},
+		{"calls-carry-over-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: "run-7"}}}},
 		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
 		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
@@ -472,6 +481,11 @@ func TestValidity(t *testing.T) {
 		edit(c)
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}}
 	}
+	carryOver := func(edit func(c *streampb.CarryOver)) sampleRecord {
+		c := sampleCarryOver()
+		edit(c)
+		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: c}}}
+	}
 	reference := func(edit func(r *streampb.Reference)) sampleRecord {
 		r := sampleReference()
 		edit(r)
@@ -628,6 +642,19 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.ModelMismatch = []string{""} }), "basecalling model is empty"},
 		{calls(func(c *streampb.Call) { c.ModelMismatch = slices.Repeat([]string{"m"}, maxListed+1) }), "names 65 basecalling models"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
+
+		{carryOver(func(c *streampb.CarryOver) { c.Run = "" }), "run is empty"},
+		{carryOver(func(c *streampb.CarryOver) { c.Sample = "" }), "sample is empty"},
+		{carryOver(func(c *streampb.CarryOver) { c.Contig = long }), "contig has 513 bytes"},
+		{carryOver(func(c *streampb.CarryOver) { c.Basis = "" }), "basis is empty"},
+		{carryOver(func(c *streampb.CarryOver) { c.Control = "" }), ""},
+		{carryOver(func(c *streampb.CarryOver) { c.Control = text }), "control has 4097 bytes"},
+		{carryOver(func(c *streampb.CarryOver) { c.Pos = 0 }), "carry-over of an allele at 0"},
+		{carryOver(func(c *streampb.CarryOver) { c.Alt = "" }), "that replaces 1 bases by 0"},
+		{carryOver(func(c *streampb.CarryOver) { c.Share = math.NaN() }), "has a share of NaN"},
+		{carryOver(func(c *streampb.CarryOver) { c.Share = 1.1 }), "has a share of 1.1"},
+		{carryOver(func(c *streampb.CarryOver) { c.ControlAlt = 4 }), "4 of 3 reads of the control show it"},
+		{sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: new(streampb.CarryOverEnd)}}}, "run is empty"},
 
 		{coverage(func(c *streampb.Coverage) { c.Sample = "" }), "sample is empty"},
 		{coverage(func(c *streampb.Coverage) { c.Contig = "" }), "contig is empty"},

@@ -3,6 +3,7 @@ package stage
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -100,7 +101,7 @@ func (on *contig) appendCarried(b []byte) ([]byte, error) {
 func restoreCarried(in *packed.Reader) []*carried {
 	var list []*carried
 	for range in.Count(4) {
-		c := carriedAt(int64(in.Uint(maxPosition)), in.String(maxAllele), in.String(maxAllele))
+		c := carriedAt(int64(in.Uint(math.MaxInt64)), in.String(maxAllele), in.String(maxAllele))
 		c.of = new(streampb.CarryOver)
 		in.Message(c.of)
 		if in.Err() != nil {

@@ -31,7 +31,6 @@ const (
 
 	maxName        = 512 // of a sample or contig, as in records
 	maxSectionName = 512
-	maxPosition    = 1 << 40
 	maxAllele      = 1 << 20
 )
 
