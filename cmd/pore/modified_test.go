@@ -271,6 +271,8 @@ func TestPileupRefuses(t *testing.T) {
 		{"", "--find-motifs m.tsv --cpg --ref " + ref + " x.bam", "leave --motif, --cpg, --combine-mods and --haplotypes out"},
 		{"", "--find-motifs m.tsv -o ./m.tsv --ref " + ref + " x.bam", "--find-motifs and -o are both m.tsv: name a file for each"},
 		{"", "--find-motifs - --ref " + ref + " x.bam", "--find-motifs and -o are both -: name a file for each"},
+		{"", "--cpg --rules r --answers a --sites s --vector ./a --ref " + ref + " x.bam", "--vector and --answers are both ./a: name a file for each"},
+		{"", "--cpg --rules r --answers - --ref " + ref + " x.bam", "--answers and -o are both -: name a file for each"},
 		{"", "--motif CG --ref r x.bam", `"CG": want a motif and the place`},
 		{"", "--motif CG,2 --ref r x.bam", "a number from 0 to 1"},
 		{"", "--motif C!,0 --ref r x.bam", "no letter of IUPAC's"},

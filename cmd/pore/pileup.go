@@ -94,6 +94,22 @@ docs/files/modified-bases.md describes the columns.`,
 // haplotypePlace stands for a haplotype in the names of output files.
 const haplotypePlace = "{haplotype}"
 
+// sharedFile is the error that two tables would go to one file; nil: each has its own.
+func (cfg *pileupConfig) sharedFile() error {
+	named := make(map[string]string) // flags, by file
+	for _, f := range []struct{ flag, file string }{{"-o", cfg.output}, {"--find-motifs", cfg.found}, {"--answers", cfg.answers}, {"--vector", cfg.vector}} {
+		if f.file == "" {
+			continue
+		}
+		file := filepath.Clean(f.file)
+		if other := named[file]; other != "" {
+			return fmt.Errorf("%s and %s are both %s: name a file for each", f.flag, other, f.file)
+		}
+		named[file] = f.flag
+	}
+	return nil
+}
+
 // options reads what the flags say; given are the bases whose thresholds are said.
 func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bool, err error) {
 	opts = aligned.Options{CombineStrands: cfg.combineStrands, CombineKinds: cfg.combine, Haplotypes: cfg.haplotypes, Threads: threadsOf(cfg.threads)}
@@ -122,8 +138,8 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 		err = errors.New("--ref is required: --find-motifs looks for what is around modified bases in the reference genome")
 	case cfg.found != "" && (len(opts.Motifs) > 0 || cfg.combine || cfg.haplotypes):
 		err = errors.New("--find-motifs looks at all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
-	case cfg.found != "" && filepath.Clean(cfg.found) == filepath.Clean(cfg.output):
-		err = fmt.Errorf("--find-motifs and -o are both %s: name a file for each", cfg.found)
+	case cfg.sharedFile() != nil:
+		err = cfg.sharedFile()
 	case (cfg.panel.rules == "") != (cfg.answers == ""), (cfg.panel.sites == "") != (cfg.vector == ""):
 		err = errors.New("--rules has its answers in --answers, and --sites in --vector: give both, or none")
 	case (cfg.answers != "" || cfg.vector != "") && (!cfg.cpg || len(opts.Motifs) > 1):
