@@ -114,6 +114,9 @@ func (c *Converted) putContext(meta metadata) error {
 	if c.Chunk > 0 {
 		meta[formKey], meta[lengthKey], meta[strideKey], meta[perBaseKey] = formChunks, strconv.Itoa(c.Chunk), strconv.Itoa(c.Stride), strconv.Itoa(c.SamplesPerBases)
 	}
+	if len(c.Levels) > 1<<(2*maxKmer) {
+		return fmt.Errorf("%d levels are more than those of %d-mers", len(c.Levels), maxKmer)
+	}
 	table := make([]byte, 0, 4*len(c.Levels))
 	for _, level := range c.Levels {
 		table = binary.LittleEndian.AppendUint32(table, math.Float32bits(level))

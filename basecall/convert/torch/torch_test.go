@@ -111,6 +111,8 @@ func TestReadRefuses(t *testing.T) {
 		{"huge", dictOf("w", args+storage("FloatStorage", 6)+"K\x00J\xff\xff\xff\x1fJ\xff\xff\xff\x1f\x86K\x00K\x00\x86"+end), "more than 536870912 values"},
 		{"repeated", dictOf("w", args+storage("FloatStorage", 6)+"K\x01K\x07\x85K\x00\x85"+end), "more values than its storage"},
 		{"within itself", begin + "}q\x00(" + strings.Repeat(str("a")+"h\x00", 50) + "u.", "nested more than"},
+		{"offset", dictOf("w", args+storage("FloatStorage", 6)+"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x02\x85K\x01\x85"+end), "a tensor at offset 9223372036854775807"},
+		{"storage", dictOf("w", args+strings.Replace(storage("FloatStorage", 6), "K\x06", "J\x01\x00\x00\x20", 1)+matrix+end), "storages have more than 536870912 values"},
 		{"negative", dictOf("w", args+storage("FloatStorage", 6)+"K\x00J\xff\xff\xff\xff\x85K\x01\x85"+end), "shape [-1]"},
 		{"arguments", dictOf("w", args+"tR"), "a tensor of 0 arguments"},
 		{"persistent id", begin + "K\x01Q.", "a persistent id that is no storage"},
@@ -146,6 +148,22 @@ func TestReadRefuses(t *testing.T) {
 	// A chain of dictionaries, each within the next.
 	_, err = read(archiveOf(t, entry{"x/data.pkl", begin + strings.Repeat("}"+str("a"), 40) + "}" + strings.Repeat("s", 40) + "."}))
 	require.ErrorContains(t, err, "nested more than")
+}
+
+// TestStoragesTogether: a small archive can unpack to many large storages, of which each tensor asks for one value.
+func TestStoragesTogether(t *testing.T) {
+	reads := 0
+	c := collector{tensors: make(map[string]Tensor), storages: make(map[string][]byte), read: func(storageRef, int64) ([]byte, error) {
+		reads++
+		return make([]byte, 4), nil
+	}}
+	all := &dict{}
+	for _, key := range []string{"a", "b", "c"} {
+		all.keys = append(all.keys, key)
+		all.values = append(all.values, tensorRef{storage: storageRef{"torch.FloatStorage", key, maxValues / 2}})
+	}
+	require.ErrorContains(t, c.collect(all, "", 0), `tensor "c": the file's storages have more than`)
+	require.Equal(t, 2, reads)
 }
 
 // legacyStorage spells a persistent id as PyTorch did before 1.6.

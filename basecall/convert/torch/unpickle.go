@@ -427,7 +427,10 @@ func makeTensor(args tuple) (tensorRef, error) {
 	if len(shape) > maxDimensions {
 		return tensorRef{}, fmt.Errorf("a tensor of %d dimensions", len(shape))
 	}
-	last := offset
+	if offset < 0 || offset > maxValues {
+		return tensorRef{}, fmt.Errorf("a tensor at offset %d of its storage", offset)
+	}
+	last := offset // of so many dimensions it doesn't overflow: 2^29 + 8 x 2^58
 	empty := false
 	for i, n := range shape {
 		if n < 0 || n > maxValues || stride[i] < 0 || stride[i] > maxValues {
@@ -436,7 +439,7 @@ func makeTensor(args tuple) (tensorRef, error) {
 		empty = empty || n == 0
 		last += (n - 1) * stride[i]
 	}
-	if offset < 0 || !empty && last >= storage.values {
+	if !empty && last >= storage.values {
 		return tensorRef{}, fmt.Errorf("a tensor of shape %d, strides %d and offset %d reaches beyond its storage of %d values", shape, stride, offset, storage.values)
 	}
 	return tensorRef{storage, offset, shape, stride}, nil

@@ -282,6 +282,12 @@ func TestDoradoRefuses(t *testing.T) {
 	}
 }
 
+// TestTooManyLevels: a table of levels that no pore has is refused before memory goes to it.
+func TestTooManyLevels(t *testing.T) {
+	_, err := (&network.Converted{Levels: make([]float32, 1<<20+1)}).File()
+	require.ErrorContains(t, err, "1048577 levels are more than those of 10-mers")
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(plainConfig))
 	f.Add([]byte(strings.Replace(plainConfig, `"m"`, `["21839", "m"]`, 1)))

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -178,15 +179,22 @@ func layersOf(tensors map[string]torch.Tensor, format string) (int, error) {
 // deepTransformer builds an encoder (Vaswani et al. 2017) whose positions are numbers beside the others.
 func (b *builder) deepTransformer(tensors map[string]torch.Tensor, width int) (string, int, error) {
 	fail := func(err error) (string, int, error) { return "", 0, err }
-	positions, err := b.parameters.of("pe_block.pe")
+	of, err := b.parameters.of("pe_block.pe")
 	if err != nil {
 		return fail(err)
 	}
 	padding := tensors[statePrefix+"pad"]
-	if len(positions.Shape) != 3 || len(padding.Shape) != 3 || positions.Shape[1] != deepWindow || positions.Shape[2] > deepMaxUnits || padding.Shape[2] > deepMaxUnits {
-		return fail(fmt.Errorf("pe_block.pe and pad have the shapes %d and %d, which aren't those of DeepMod2's networks for %d bases", positions.Shape, padding.Shape, deepWindow))
+	if len(of.Shape) != 3 || len(padding.Shape) != 3 || of.Shape[2] > deepMaxUnits || padding.Shape[2] > deepMaxUnits {
+		return fail(fmt.Errorf("pe_block.pe and pad have the shapes %d and %d, which aren't those of DeepMod2's networks", of.Shape, padding.Shape))
 	}
-	depth := positions.Shape[2]
+	positions, err := b.parameters.get("pe_block.pe", 1, deepWindow, of.Shape[2])
+	if err != nil {
+		return fail(err)
+	}
+	if slices.ContainsFunc(padding.Data, func(v float32) bool { return v != 0 }) {
+		return fail(errors.New("pad holds numbers other than 0, which those of DeepMod2's networks don't"))
+	}
+	depth := of.Shape[2]
 	whole := width + depth + padding.Shape[2]
 	if whole%deepHeads != 0 {
 		return fail(fmt.Errorf("a base has %d numbers, which %d heads of attention don't share", whole, deepHeads))
@@ -194,7 +202,7 @@ func (b *builder) deepTransformer(tensors map[string]torch.Tensor, width int) (s
 	constants := make([]float32, deepWindow*whole)
 	unknownReference(constants, whole)
 	for i := range deepWindow {
-		copy(constants[i*whole+width:], positions.Data[i*depth:][:depth])
+		copy(constants[i*whole+width:], positions[i*depth:][:depth])
 	}
 	x := b.pad(constants, whole)
 	const format = "transformer_encoder.layers.%d."

@@ -1,8 +1,10 @@
 package convert
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/convert/torch"
+	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/testenv"
 )
@@ -84,6 +88,30 @@ func TestDeepMod2Refuses(t *testing.T) {
 	require.ErrorContains(t, err, "neither a ZIP archive")
 	_, err = Convert(filepath.Join(t.TempDir(), "nowhere"), Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestDeepMod2RefusesShapes: parameters of shapes and numbers that no network of DeepMod2 has are refused, whatever they are.
+func TestDeepMod2RefusesShapes(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, tt := range []struct {
+		name    string
+		pe, pad torch.Tensor
+		want    string
+	}{
+		{"nothing of positions", torch.Tensor{Shape: []int{0, 21, 64}}, torch.Tensor{Shape: []int{1, 21, 5}, Data: make([]float32, 105)}, "pe_block.pe has shape [0 21 64], not [1 21 64]"},
+		{"other bases", torch.Tensor{Shape: []int{1, 20, 64}}, torch.Tensor{Shape: []int{1, 20, 5}}, "pe_block.pe has shape [1 20 64]"},
+		{"positions that are no numbers", torch.Tensor{Shape: []int{1, 21, 1}, Data: slices.Repeat([]float32{nan}, 21)}, torch.Tensor{Shape: []int{1, 21, 4}}, "pe_block.pe holds NaN"},
+		{"padding that is something", torch.Tensor{Shape: []int{1, 21, 1}, Data: make([]float32, 21)}, torch.Tensor{Shape: []int{1, 1, 4}, Data: []float32{0, 0, 1, 0}}, "pad holds numbers other than 0"},
+		{"a matrix", torch.Tensor{Shape: []int{21, 64}}, torch.Tensor{Shape: []int{1, 21, 5}}, "have the shapes [21 64] and [1 21 5]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tensors := map[string]torch.Tensor{statePrefix + "pe_block.pe": tt.pe, statePrefix + "pad": tt.pad}
+			b := &builder{g: onnxgraph.New("modified-bases", false), parameters: &parameters{where: "file", of: func(name string) (torch.Tensor, error) {
+				return tensors[statePrefix+name], nil
+			}}}
+			require.ErrorContains(t, b.deepMod2(tensors), tt.want)
+		})
+	}
 }
 
 // TestPrune: as many weights as asked become 0, the smallest.
