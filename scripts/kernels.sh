@@ -6,7 +6,7 @@
 #                     (105 MB, pinned by hash, kept in .deps/cuda); fails if a kernel spills registers
 #   kernels.sh docs   the same, and what kernels need of a GPU into docs/operate/gpu-kernels.md
 #   kernels.sh release  release/libporestream_ops.so for DEPS_MACHINE (x86_64, aarch64), host code compiled and linked by
-#                     TARGET_CXX, which may be a cross compiler: on aarch64 for the CPU alone
+#                     TARGET_CXX, which may be a cross compiler: on aarch64, or with KERNELS_GPU=0, for the CPU alone
 #   kernels.sh cpu    cpu/libporestream_ops.so without a GPU's part, and cpu/emulate, which runs the
 #                     GPU's kernels on a CPU; both are for tests
 #
@@ -21,6 +21,7 @@ fail() { echo "kernels: $*" >&2; exit 1; }
 
 kind=${1:-}
 out=$PWD/.deps/kernels
+machine='' gpu=1
 case "$kind" in
 cuda) ;;
 docs)
@@ -32,6 +33,8 @@ release)
 	out=$out/release
 	machine=${DEPS_MACHINE:?} target_cxx=${TARGET_CXX:?}
 	[ "$machine" = x86_64 ] || [ "$machine" = aarch64 ] || fail "DEPS_MACHINE=$machine is neither x86_64 nor aarch64"
+	gpu=${KERNELS_GPU:-1}
+	[ "$machine" = x86_64 ] || gpu=0
 	;;
 *) fail "say what to build: cuda, cpu, release or docs" ;;
 esac
@@ -56,7 +59,7 @@ exec 9>"$out/.lock"
 flock 9
 headers=$(go list -m -f '{{.Dir}}' github.com/yalue/onnxruntime_go) # ONNX Runtime's C interface
 [ -n "$headers" ] || headers=$(go mod download -json github.com/yalue/onnxruntime_go | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
-stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py <(echo "${machine:-}") | sha256sum | cut -d' ' -f1)
+stamp=$(cat "$source"/* scripts/kernels.sh scripts/kernels_resources.py <(echo "$machine $gpu") | sha256sum | cut -d' ' -f1)
 [ "$(cat "$out/.stamp" 2>/dev/null)" != "$stamp" ] || exit 0
 
 work=$(mktemp -d "$out/tmp.XXXXXX")
@@ -86,7 +89,7 @@ host() {
 	done
 }
 
-if [ "${machine:-}" = aarch64 ]; then
+if [ "$gpu" = 0 ]; then
 	host "$target_cxx"
 	"$target_cxx" -shared -s "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu}.o -o "$work/libporestream_ops.so" || fail "linking the operators failed"
 	mv "$work/libporestream_ops.so" "$out/"

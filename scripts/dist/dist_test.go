@@ -24,8 +24,8 @@ import (
 
 const repository = "../.."
 
-// TestDist makes a release twice, in different folders, or once if PORESTREAM_DIST_ONCE is set, and uses what is in it as
-// somebody would who has nothing else.
+// TestDist makes a release twice, in different folders, or once and without the part for GPUs if PORESTREAM_DIST_ONCE is set, and uses
+// what is in it as somebody would who has nothing else.
 func TestDist(t *testing.T) {
 	names := os.Getenv("PORESTREAM_DIST")
 	if names == "" {
@@ -38,7 +38,7 @@ func TestDist(t *testing.T) {
 		outs = outs[:1]
 	}
 	for _, out := range outs {
-		require.NoError(t, dist(t.Context(), repository, out, strings.Split(names, ",")))
+		require.NoError(t, dist(t.Context(), repository, out, strings.Split(names, ","), !once))
 	}
 	files, err := regularFiles(first)
 	require.NoError(t, err)
@@ -67,12 +67,12 @@ func TestDist(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	i := slices.IndexFunc(files, func(name string) bool { return strings.HasSuffix(name, "-linux-"+runtime.GOARCH+".tar.gz") })
 	require.GreaterOrEqual(t, i, 0)
-	use(t, filepath.Join(first, files[i]))
+	use(t, filepath.Join(first, files[i]), !once)
 }
 
 // use unpacks a tarball and runs its programs in an empty folder with an empty
-// environment.
-func use(t *testing.T, tarball string) {
+// environment. With gpu it was made with operators for GPUs, where the platform has some.
+func use(t *testing.T, tarball string, gpu bool) {
 	where, empty := t.TempDir(), t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "tar", "-xzf", tarball, "-C", where).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -105,13 +105,15 @@ func use(t *testing.T, tarball string) {
 	assert.Empty(t, entries, "the demo left something behind")
 	for _, path := range []string{
 		"LICENSE", "NOTICE", "README.md", "sbom.cdx.json", "docs/develop/release.md", "deploy/compose/compose.yaml", "deploy/prometheus/rules.yml",
-		"licences/README.md", "licences/onnxruntime/ThirdPartyNotices.txt", "licences/minimap2/LICENSE.txt", "lib/libporestream_ops.so", "licences/data/lambda/GPL-3.0.txt",
+		"licences/README.md", "licences/onnxruntime/ThirdPartyNotices.txt", "licences/minimap2/LICENSE.txt", "licences/zig/libcxx/LICENSE.TXT", "lib/libporestream_ops.so", "licences/data/lambda/GPL-3.0.txt",
 		"licences/models/r9.4-fast/MODEL_CARD.md", "share/man/man1/pore-run.1", "share/bash-completion/completions/ingest", "share/zsh/site-functions/_pore",
 		"share/fish/vendor_completions.d/processor.fish",
 	} {
 		_, err := existing(filepath.Join(root, path))
 		assert.NoError(t, err)
 	}
+	_, err = existing(filepath.Join(root, "licences", "nvidia-cuda-runtime", "License.txt"))
+	assert.Equal(t, gpu && runtime.GOARCH == "amd64", err == nil, "CUDA's runtime is linked where its licence is: %v", err)
 }
 
 // TestLinkedModulesHaveLicences finds a new dependency whose licence is missing, not
@@ -232,9 +234,9 @@ func TestShipped(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	require.ErrorContains(t, dist(t.Context(), repository, t.TempDir(), []string{"windows/amd64"}), `no target "windows/amd64"`)
+	require.ErrorContains(t, dist(t.Context(), repository, t.TempDir(), []string{"windows/amd64"}, true), `no target "windows/amd64"`)
 	foreign := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
-	require.ErrorContains(t, dist(t.Context(), repository, t.TempDir(), []string{"linux/" + foreign}), "name linux/"+runtime.GOARCH+" too")
+	require.ErrorContains(t, dist(t.Context(), repository, t.TempDir(), []string{"linux/" + foreign}, true), "name linux/"+runtime.GOARCH+" too")
 }
 
 func TestSBOM(t *testing.T) {
@@ -245,6 +247,7 @@ func TestSBOM(t *testing.T) {
 		{kind: nativeLibrary, name: "onnxruntime", version: "1.31.1", purl: "pkg:pypi/onnxruntime@1.31.1", spdx: []string{"MIT"}, sha256: strings.Repeat("0f", 32), hashOf: "lib"},
 		{kind: model, name: "r9.4-fast", spdx: []string{"Apache-2.0"}, sha256: strings.Repeat("1e", 32), hashOf: "model.onnx", users: []string{"pore", "processor"}},
 		{kind: data, name: "lambda", spdx: []string{"GPL-3.0-only"}, users: []string{"pore"}},
+		{kind: nativeLibrary, name: "zig", version: "0.17.1", purl: "pkg:pypi/ziglang@0.17.1", spdx: []string{"MIT", llvmLicence}, users: []string{"processor"}},
 		{kind: nativeLibrary, name: "nvidia-cuda-runtime", version: "13.0.96", purl: "pkg:pypi/nvidia-cuda-runtime@13.0.96", spdx: []string{cudaLicence}, users: []string{"processor"}},
 	}
 	encoded, err := writeSBOM(src, targets[0], parts)

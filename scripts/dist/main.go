@@ -26,9 +26,10 @@ import (
 type target struct {
 	goarch  string
 	machine string // as compilers and uname call it
+	gpu     bool   // there are operators for GPUs
 }
 
-var targets = []target{{"amd64", "x86_64"}, {"arm64", "aarch64"}}
+var targets = []target{{"amd64", "x86_64", true}, {"arm64", "aarch64", false}}
 
 // minimumGlibc is the oldest glibc that the tarballs run on: that of ONNX Runtime's
 // wheel. The programs are linked against its symbols and must need no later one.
@@ -50,7 +51,7 @@ func main() {
 	defer stop()
 	err := errors.New("it takes no arguments")
 	if flag.NArg() == 0 {
-		err = dist(ctx, ".", *out, strings.Split(*names, ","))
+		err = dist(ctx, ".", *out, strings.Split(*names, ","), true)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dist: %v\n", err)
@@ -58,15 +59,18 @@ func main() {
 	}
 }
 
-// dist makes the release of the repository's current commit.
-func dist(ctx context.Context, repository, out string, names []string) error {
+// dist makes the release of the repository's current commit. Without gpu its operators are those for CPUs alone, as a check of the
+// rest needs no more: NVIDIA's compiler isn't fetched and run then.
+func dist(ctx context.Context, repository, out string, names []string, gpu bool) error {
 	var wanted []target
 	for _, name := range names {
 		i := slices.IndexFunc(targets, func(t target) bool { return "linux/"+t.goarch == name })
 		if i < 0 {
 			return fmt.Errorf("no target %q: there are linux/amd64 and linux/arm64", name)
 		}
-		wanted = append(wanted, targets[i])
+		t := targets[i]
+		t.gpu = t.gpu && gpu
+		wanted = append(wanted, t)
 	}
 	// Man pages and completions come from a program that runs here.
 	slices.SortStableFunc(wanted, func(a, b target) int { return order(a) - order(b) })
@@ -196,7 +200,8 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	if err := run(ctx, tree, env, "scripts/deps.sh"); err != nil {
 		return err
 	}
-	if err := run(ctx, tree, append(env, "TARGET_CXX="+tools.cxx(t), "KERNELS_CUDA="+tools.cuda(), "CXX=g++"), "scripts/kernels.sh", "release"); err != nil {
+	forGPU := map[bool]string{true: "1", false: "0"}[t.gpu]
+	if err := run(ctx, tree, append(env, "TARGET_CXX="+tools.cxx(t), "KERNELS_CUDA="+tools.cuda(), "KERNELS_GPU="+forGPU, "CXX=g++"), "scripts/kernels.sh", "release"); err != nil {
 		return err
 	}
 	const pkg = "github.com/porestream/porestream/version"

@@ -221,8 +221,8 @@ func nativeParts(tree string, t target, tools tools) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	zig := part{kind: nativeLibrary, name: "zig", version: zigVersion, purl: "pkg:pypi/ziglang@" + zigVersion, spdx: []string{"MIT"},
-		about: "its C compiler's run time is linked into the programs"}
+	zig := part{kind: nativeLibrary, name: "zig", version: zigVersion, purl: "pkg:pypi/ziglang@" + zigVersion, spdx: []string{"MIT", llvmLicence},
+		about: "its C compiler's run time is linked into the programs, and LLVM's of C++ into " + kernels.LibraryName}
 	for _, file := range []struct {
 		part *part
 		path string
@@ -236,8 +236,16 @@ func nativeParts(tree string, t target, tools tools) ([]part, error) {
 		}
 		file.part.texts = append(file.part.texts, text{filepath.Base(file.path), data})
 	}
+	for _, library := range []string{"libcxx", "libcxxabi", "libunwind"} {
+		name := library + "/LICENSE.TXT"
+		data, err := os.ReadFile(filepath.Join(tools.zig(), "lib", filepath.FromSlash(name)))
+		if err != nil {
+			return nil, fmt.Errorf("reading a licence: %w", err)
+		}
+		zig.texts = append(zig.texts, text{name, data})
+	}
 	parts := []part{ort, minimap2, zig}
-	if t.goarch == "amd64" {
+	if t.gpu {
 		cuda, err := cudaPart(tree, tools)
 		if err != nil {
 			return nil, err
@@ -246,6 +254,9 @@ func nativeParts(tree string, t target, tools tools) ([]part, error) {
 	}
 	return parts, nil
 }
+
+// llvmLicence is that of the libraries of C++ that come with Zig.
+const llvmLicence = "Apache-2.0 WITH LLVM-exception"
 
 // cudaLicence is how a bill of materials calls NVIDIA's licence, which SPDX has no identifier for.
 const cudaLicence = "LicenseRef-NVIDIA-CUDA-EULA"
