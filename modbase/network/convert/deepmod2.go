@@ -59,7 +59,7 @@ func isDeepMod2File(path string) bool {
 	return err == nil && isDeepMod2(tensors)
 }
 
-var deepName = regexp.MustCompile(`R(9\.4\.1|10\.4\.1)(?:_([1-9])kHz_v([0-9.]+))?`)
+var deepName = regexp.MustCompile(`R(9\.4\.1|10\.4\.1)(?:_([1-9])kHz_v([0-9]+(?:\.[0-9]+)*))?`)
 
 // deepFollows are the basecalling models, of each size, that DeepMod2's documentation names for its networks, by the version in
 // a network's name. What a network is shown of a base hangs on where exactly a basecaller has it begin.
@@ -86,9 +86,19 @@ func readDeepMod2(path string, opts *Options) (*converted, error) {
 		return nil, err
 	}
 	c := &converted{network.Converted{Codes: []modbase.Code{'m'}, Names: []string{"5mC"}, Motif: "CG", Around: deepWindow / 2}}
-	if m := deepName.FindStringSubmatch(filepath.Base(path)); m != nil {
+	if c.Basecaller, err = deepNamed(filepath.Base(path), opts); err != nil {
+		return nil, err
+	}
+	c.ONNX, err = b.g.Marshal()
+	return c, err
+}
+
+// deepNamed returns the basecalling models that a network follows by its file's name. opts get the pore and sample rate that it says where
+// they have none. What neither says is refused: behind another basecaller a network calls bases methylated that aren't.
+func deepNamed(name string, opts *Options) (basecallers string, err error) {
+	var names []string
+	if m := deepName.FindStringSubmatch(name); m != nil {
 		pore, rate := "r10.4.1", 0
-		var names []string
 		if m[1] == "9.4.1" {
 			pore, rate = "r9.4", 4000
 			names = []string{"dna_r9.4.1_e8_hac@v3.3", "dna_r9.4.1_e8_sup@v3.3"}
@@ -97,15 +107,19 @@ func readDeepMod2(path string, opts *Options) (*converted, error) {
 				names = append(names, "dna_r10.4.1_e8.2_400bps_"+size+"@v"+version)
 			}
 		}
-		c.Basecaller = strings.Join(names, ", ")
 		if m[2] != "" {
 			rate = 1000 * int(m[2][0]-'0')
 		}
 		opts.Chemistry = cmp.Or(opts.Chemistry, pore)
 		opts.SampleRate = cmp.Or(opts.SampleRate, rate)
 	}
-	c.ONNX, err = b.g.Marshal()
-	return c, err
+	switch {
+	case names == nil && opts.Basecaller == "":
+		return "", fmt.Errorf("its name %q doesn't say which basecalling models it follows, as R10.4.1_4kHz_v4.1 does: convert it with --basecaller NAME, or any", name)
+	case opts.SampleRate == 0:
+		return "", fmt.Errorf("its name %q doesn't say the sample rate, as R10.4.1_4kHz_v4.1 does: convert it with --sample-rate", name)
+	}
+	return strings.Join(names, ", "), nil
 }
 
 // deepMod2 builds the network that a state dict is of: a transformer's encoder or LSTMs in both directions, and two layers over all

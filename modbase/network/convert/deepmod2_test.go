@@ -90,6 +90,35 @@ func TestDeepMod2Refuses(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// TestDeepMod2Names: a name that doesn't say which basecalling models a network follows, or its sample rate, is refused, unless options do.
+func TestDeepMod2Names(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts Options
+		want string
+		rate int
+		err  string
+	}{
+		{"R9.4.1", Options{}, "dna_r9.4.1_e8_hac@v3.3, dna_r9.4.1_e8_sup@v3.3", 4000, ""},
+		{"R10.4.1_4kHz_v3.5", Options{}, "dna_r10.4.1_e8.2_400bps_fast@v3.5.2, dna_r10.4.1_e8.2_400bps_hac@v3.5.2, dna_r10.4.1_e8.2_400bps_sup@v3.5.2", 4000, ""},
+		{"mine-R10.4.1_4kHz_v4.1.pt", Options{}, "dna_r10.4.1_e8.2_400bps_fast@v4.1.0, dna_r10.4.1_e8.2_400bps_hac@v4.1.0, dna_r10.4.1_e8.2_400bps_sup@v4.1.0", 4000, ""},
+		{"R10.4.1_5kHz_v9.9", Options{}, "", 0, "doesn't say which basecalling models it follows"},
+		{"R10.4.1_5kHz_v9.9", Options{Basecaller: AnyBasecaller}, "", 5000, ""},
+		{"R10.4.1_4kHz", Options{Basecaller: "mine"}, "", 0, "doesn't say the sample rate"},
+		{"mine", Options{Chemistry: "r10.4.1", SampleRate: 4000}, "", 0, "doesn't say which basecalling models it follows"},
+		{"mine", Options{Chemistry: "r10.4.1", SampleRate: 4000, Basecaller: "x"}, "", 4000, ""},
+	} {
+		have, err := deepNamed(tt.name, &tt.opts)
+		if tt.err != "" {
+			require.ErrorContains(t, err, tt.err, tt.name)
+			continue
+		}
+		require.NoError(t, err, tt.name)
+		assert.Equal(t, tt.want, have, tt.name)
+		assert.Equal(t, tt.rate, tt.opts.SampleRate, tt.name)
+	}
+}
+
 // TestDeepMod2RefusesShapes: parameters of shapes and numbers that no network of DeepMod2 has are refused, whatever they are.
 func TestDeepMod2RefusesShapes(t *testing.T) {
 	nan := float32(math.NaN())
