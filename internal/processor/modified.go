@@ -100,9 +100,13 @@ func newModifiers(all []*modnetwork.Model, cfg modnetwork.Config) (*modifiers, e
 
 // of returns which caller of modified bases gets the reads of a run that a basecalling model calls.
 func (m *modifiers) of(manifest *basecall.Manifest) func(*streampb.Run) basecallstage.Modifier {
+	fitting := make(map[pore]*modnetwork.Caller)
+	for p, caller := range m.callers {
+		fitting[p] = caller.For(manifest)
+	}
 	return func(run *streampb.Run) basecallstage.Modifier {
-		caller := m.callers[pore{manifest.Chemistry, int(run.GetSampleRate())}]
-		if caller == nil || manifest.RNA() {
+		caller := fitting[pore{manifest.Chemistry, int(run.GetSampleRate())}]
+		if caller == nil {
 			m.without(run, manifest)
 			return nil
 		}
@@ -196,7 +200,12 @@ func (c *catalogue) needs(all []*modnetwork.Model) error {
 	listed = slices.DeleteFunc(listed, func(l models.Listed) bool { return l.Err != nil })
 	for _, model := range all {
 		if !slices.ContainsFunc(listed, func(l models.Listed) bool { return model.Fits(&l.Manifest) == nil }) {
-			return fmt.Errorf("--modified-bases: modified-base model %s is for %s at %d Hz, and no basecalling model that runs may get is: leave it out", model.Name, model.Chemistry, model.SampleRate)
+			of, otherwise := "", ""
+			if model.Basecaller != "" {
+				of, otherwise = " and reads that "+model.Basecaller+" calls", ", or convert it with --basecaller any"
+			}
+			return fmt.Errorf("--modified-bases: modified-base model %s is for %s at %d Hz%s, and no basecalling model that runs may get is: leave it out%s",
+				model.Name, model.Chemistry, model.SampleRate, of, otherwise)
 		}
 	}
 	return nil

@@ -70,8 +70,7 @@ type network struct {
 // can score the same base of a read: their probabilities are each a whole, and don't add up. The caller must
 // Close it.
 func New(models []*Model, cfg Config) (*Caller, error) {
-	c := &Caller{}
-	c.reads.New = func() any { return new(read) }
+	c := newCaller()
 	for i, m := range models {
 		for _, other := range models[:i] {
 			if err := apart(other, m); err != nil {
@@ -87,6 +86,27 @@ func New(models []*Model, cfg Config) (*Caller, error) {
 		c.networks = append(c.networks, n)
 	}
 	return c, nil
+}
+
+func newCaller() *Caller {
+	c := &Caller{}
+	c.reads.New = func() any { return new(read) }
+	return c
+}
+
+// For returns a caller with those of the models that are for what a basecalling model calls, and nil if none is. It computes with the
+// networks of c, which alone is closed.
+func (c *Caller) For(m *basecall.Manifest) *Caller {
+	of := newCaller()
+	for _, n := range c.networks {
+		if n.model.Fits(m) == nil {
+			of.networks = append(of.networks, n)
+		}
+	}
+	if len(of.networks) == 0 {
+		return nil
+	}
+	return of
 }
 
 // apart refuses two models that can't be used together.
