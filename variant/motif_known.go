@@ -59,7 +59,7 @@ func knownMotifsOf(motifs []string) (list []knownMotif, err error) {
 	return list, nil
 }
 
-// SpecificMotifs divides motifs that are modified into those that [Config.ModifiedMotifs] takes and those of too few bases to tell errors from chance, as CHH of plants.
+// SpecificMotifs divides motifs that are modified into those that [Config.ModifiedMotifs] takes and those of too few bases to distinguish errors from chance, as CHH of plants.
 func SpecificMotifs(motifs []string) (specific, loose []string) {
 	for _, letters := range motifs {
 		if fixedBases(letters) < leastFixed {
