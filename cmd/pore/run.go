@@ -344,7 +344,7 @@ type watching struct {
 
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
-func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, watch watching) (*pipeline.Result, error) {
+func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, watch watching) (_ *pipeline.Result, failed error) {
 	stages, err := processor.ParseStages("", processor.Work{Panels: len(cfg.Engines.Panels) > 0, Methylation: cfg.Engines.Methylation.On})
 	if err != nil {
 		return nil, err
@@ -363,9 +363,17 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 		}
 		defer cleanUp()
 		if watch.onBroker != nil {
-			atStart(&cfg, func() { watch.onBroker(broker) })
+			atStart(&cfg, func() { watch.onBroker(broker.Addr()) })
 		}
-		flags.Brokers = []string{broker}
+		flags.Brokers = []string{broker.Addr()}
+		var stop context.CancelFunc
+		ctx, stop = whileWritten(ctx, broker)
+		defer stop()
+		defer func() {
+			if err := broker.Err(); err != nil && failed != nil {
+				failed = fmt.Errorf("%w; make space there, or name a folder on another disk with TMPDIR", err)
+			}
+		}()
 	} else if flags.Prefix == "" {
 		// Topics of its own keep this run apart from others on the cluster.
 		var id [4]byte
@@ -424,18 +432,31 @@ func atStart(cfg *pipeline.Config, do func()) {
 	}
 }
 
+// whileWritten returns a context that ends with ctx, or when the broker can't write its log.
+func whileWritten(ctx context.Context, broker *embedded.Broker) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-broker.Failed():
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
+}
+
 // startBroker starts an embedded broker with its log in a temporary folder.
-func startBroker(listen string, logger *slog.Logger) (addr string, cleanUp func(), err error) {
+func startBroker(listen string, logger *slog.Logger) (broker *embedded.Broker, cleanUp func(), err error) {
 	dir, err := os.MkdirTemp("", "porestream-")
 	if err != nil {
-		return "", nil, fmt.Errorf("making a folder for the embedded broker: %w", err)
+		return nil, nil, fmt.Errorf("making a folder for the embedded broker: %w", err)
 	}
-	broker, err := startEmbedded("--brokers-listen", embedded.Config{DataDir: filepath.Join(dir, "broker"), Listen: listen, Logger: logger})
+	broker, err = startEmbedded("--brokers-listen", embedded.Config{DataDir: filepath.Join(dir, "broker"), Listen: listen, Logger: logger})
 	if err != nil {
 		os.RemoveAll(dir)
-		return "", nil, err
+		return nil, nil, err
 	}
-	return broker.Addr(), func() {
+	return broker, func() {
 		if err := broker.Close(); err != nil {
 			logger.Warn("closing the embedded broker", "err", err)
 		}

@@ -7,7 +7,8 @@
 // them.
 //
 // Durability is that of the operating system's page cache: the log survives the
-// process being killed, not the machine losing power.
+// process being killed, not the machine losing power. A log that can't be written, on a
+// full disk, ends the broker: see [Broker.Failed].
 package embedded
 
 import (
@@ -56,6 +57,7 @@ type Broker struct {
 	tidying sync.WaitGroup
 	once    sync.Once
 	err     error
+	failure *failure
 }
 
 // Start runs a broker until Close.
@@ -93,17 +95,18 @@ func start(cfg Config) (_ *Broker, err error) {
 	if err != nil {
 		return nil, err
 	}
+	failure := newFailure(cfg.DataDir)
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
-		kfake.ListenFn(Patient(func(string, string) (net.Listener, error) { return ln, nil })),
+		kfake.ListenFn(Patient(func(string, string) (net.Listener, error) { return mutedListener{ln, failure}, nil })),
 		kfake.GroupMinSessionTimeout(time.Second),
-		kfake.WithLogger(logger{cfg.Logger}),
+		kfake.WithLogger(logger{cfg.Logger, failure}),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the log in %s: %w; to begin anew, remove that folder", cfg.DataDir, err), ln.Close())
 	}
-	b := &Broker{cluster: cluster, lock: lock, addr: ln.Addr().String(), stop: make(chan struct{})}
+	b := &Broker{cluster: cluster, lock: lock, addr: ln.Addr().String(), stop: make(chan struct{}), failure: failure}
 	b.tidying.Go(b.tidy)
 	return b, nil
 }
@@ -179,9 +182,13 @@ func (b *Broker) Close() error {
 
 // logger passes on what an operator should know. The broker's information
 // level has lines per request, which is debugging to us.
-type logger struct{ log *slog.Logger }
+type logger struct {
+	log     *slog.Logger
+	failure *failure
+}
 
 func (l logger) Logf(level kfake.LogLevel, format string, args ...any) {
+	l.failure.heard(level, format, args)
 	to := slog.LevelDebug
 	switch level {
 	case kfake.LogLevelError:
