@@ -84,7 +84,7 @@ var labels = func() map[string]label {
 		"kind":                                 values("play", "folder", "reads", "minknow", "serve"),
 		"within":                               values("read", "other"),
 		"what":                                 values("file", "folder", "journal", "gone", "read"),
-		"why":                                  values("failed", "empty"),
+		"why":                                  values("failed", "empty", "duplex_parent"),
 		"porestream_infer_kernels_refused/why": values("device", "library", "network", "result"),
 		"when":                                 values("at_once", "later", "awaited", "not"),
 		"step":                                 values("sent", "answered"),

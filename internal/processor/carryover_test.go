@@ -89,7 +89,7 @@ func (p *plate) handle(partition int, m *streampb.ReadRecord) {
 	require.NoError(p.t, p.handlers[partition].Handle(p.t.Context(), rec, discard{}))
 }
 
-// live tells the partitions that all is replayed.
+// live says to the partitions that all is replayed.
 func (p *plate) live() {
 	p.replay = false
 	for _, h := range p.handlers {

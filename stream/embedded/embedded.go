@@ -188,7 +188,7 @@ type logger struct {
 }
 
 func (l logger) Logf(level kfake.LogLevel, format string, args ...any) {
-	l.failure.heard(level, format, args)
+	l.failure.logged(level, format, args)
 	to := slog.LevelDebug
 	switch level {
 	case kfake.LogLevelError:

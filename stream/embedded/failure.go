@@ -18,8 +18,8 @@ import (
 // everybody takes it for written.
 //
 // Strategy: kfake says in its log what it couldn't write, before it answers. From then on no answer
-// leaves the broker, so that nobody believes in anything behind the gap, and whoever has
-// started the broker is told.
+// leaves the broker, so that nobody believes in anything behind the gap, and who started
+// the broker learns of it by Failed.
 //
 // Consequences: what clients have not been answered by then is in doubt, as after a crash.
 type failure struct {
@@ -33,8 +33,8 @@ func newFailure(folder string) *failure {
 	return &failure{folder: folder, failed: make(chan struct{})}
 }
 
-// heard takes a line that kfake logs.
-func (f *failure) heard(level kfake.LogLevel, format string, args []any) {
+// logged takes a line that kfake logs.
+func (f *failure) logged(level kfake.LogLevel, format string, args []any) {
 	if level != kfake.LogLevelWarn && level != kfake.LogLevelError || !strings.HasPrefix(format, "persist ") && !strings.Contains(format, "failed to persist") {
 		return
 	}

@@ -44,7 +44,7 @@ func fillDisk(t *testing.T, dir, topic string) (release func()) {
 	return release
 }
 
-// TestFullDisk: nobody is told that a record is in the log which isn't, and the broker says that it has
+// TestFullDisk: nobody gets an answer that a record is in the log which isn't, and the broker says that it has
 // failed. Sent again, the record would be answered as a repetition.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
