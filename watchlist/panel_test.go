@@ -221,8 +221,8 @@ func TestTheSameFaultIsReportedOnce(t *testing.T) {
 	g, a := lambda(t)
 	_, err = watchlist.New(g, a, p)
 	requireLines(t, path, []string{
-		`4: rule "r0": gene "other" is not among the genes, and so in 59 rules more, to line 181`,
-		`6: rule "r2": gene "another" is not among the genes, and so in 59 rules more, to line 183`,
+		`4: rule "r0": gene "other" is not among the genes (59 more like it, the last in line 181)`,
+		`6: rule "r2": gene "another" is not among the genes (59 more like it, the last in line 183)`,
 	}, err)
 }
 

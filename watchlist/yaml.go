@@ -64,7 +64,7 @@ func (f *faults) err() error {
 	for i, fault := range f.list {
 		err := fault.err
 		if fault.again > 0 {
-			err = fmt.Errorf("%w, and so in %d rules more, to line %d", err, fault.again, fault.last)
+			err = fmt.Errorf("%w (%d more like it, the last in line %d)", err, fault.again, fault.last)
 		}
 		if i == 0 && f.advice != "" {
 			err = fmt.Errorf("%w: %s", err, f.advice)

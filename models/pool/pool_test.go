@@ -99,12 +99,20 @@ func TestWhatIsInUseStaysAndTheOldestGo(t *testing.T) {
 // TestCloseWaitsForWhatIsUnloaded: the caller of Close may then release what unloading needs.
 func TestCloseWaitsForWhatIsUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var unloaded []string
+		soFar := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(unloaded)
+		}
 		p := pool.New(pool.Config[string, string]{
 			Keep: 1, Idle: time.Minute, Retry: time.Minute,
 			Load: func(_ context.Context, key string) (string, error) { return key, nil },
 			Unload: func(key, _ string) error {
 				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
 				unloaded = append(unloaded, key)
 				return nil
 			},
@@ -116,9 +124,9 @@ func TestCloseWaitsForWhatIsUnloaded(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Empty(t, unloaded, "a is being unloaded")
+		require.Empty(t, soFar(), "a is being unloaded")
 		require.NoError(t, p.Close())
-		require.ElementsMatch(t, []string{"a", "b"}, unloaded)
+		require.ElementsMatch(t, []string{"a", "b"}, soFar())
 	})
 }
 
