@@ -189,9 +189,9 @@ func checkKeys(all map[string]any) error {
 const longName = "mod_long_names_"
 
 // readCodes reads the modifications: letters in one word, or a list of letters and numbers of ChEBI.
-func (c *config) readCodes(params map[string]any) error {
+func (cfg *config) readCodes(params map[string]any) error {
 	var texts []string
-	switch v := c.Modbases.Codes.(type) {
+	switch v := cfg.Modbases.Codes.(type) {
 	case string:
 		texts = strings.Split(v, "")
 	case []any:
@@ -208,14 +208,14 @@ func (c *config) readCodes(params map[string]any) error {
 			return fmt.Errorf("modbases.mod_bases: %w", err)
 		}
 		name, _ := params[fmt.Sprintf("%s%d", longName, i)].(string)
-		c.codes, c.names = append(c.codes, code), append(c.names, name)
+		cfg.codes, cfg.names = append(cfg.codes, code), append(cfg.names, name)
 	}
 	return nil
 }
 
 // check refuses what can't be built, or would be built otherwise than Dorado has it.
-func (c *config) check() error {
-	m, p := &c.Modbases, &c.Params
+func (cfg *config) check() error {
+	m, p := &cfg.Modbases, &cfg.Params
 	for _, n := range []struct {
 		what             string
 		value, low, high int
@@ -244,8 +244,8 @@ func (c *config) check() error {
 		return fmt.Errorf("modbases.offset = %d is not supported, only 0", m.Offset)
 	case p.KmerLength != m.BasesBefore+1+m.BasesAfter:
 		return fmt.Errorf("model_params.kmer_len = %d, but modbases.kmer_context_bases are %d and %d", p.KmerLength, m.BasesBefore, m.BasesAfter)
-	case p.Outputs != len(c.codes)+1:
-		return fmt.Errorf("model_params.num_out = %d, but modbases.mod_bases has %d modifications", p.Outputs, len(c.codes))
+	case p.Outputs != len(cfg.codes)+1:
+		return fmt.Errorf("model_params.num_out = %d, but modbases.mod_bases has %d modifications", p.Outputs, len(cfg.codes))
 	}
 	return nil
 }
