@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/porestream/porestream/filelock"
 )
 
 // noSpace marks errors of a disk or a quota without space.
@@ -28,8 +30,11 @@ func Lock(what, dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claiming the %s: %w", what, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	switch err := filelock.Try(f); {
+	case errors.Is(err, filelock.ErrHeld):
 		return nil, errors.Join(fmt.Errorf("claiming the %s: %s is in use by another process: give each ingest a folder of its own", what, dir), f.Close())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("claiming the %s in %s: %w", what, dir, err), f.Close())
 	}
 	return f, nil
 }

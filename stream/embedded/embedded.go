@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/porestream/porestream/filelock"
 )
 
 const (
@@ -131,8 +133,11 @@ func claim(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking data folder: %w", err)
 	}
-	if err := tryLock(f); err != nil {
+	switch err := filelock.Try(f); {
+	case errors.Is(err, filelock.ErrHeld):
 		return nil, errors.Join(fmt.Errorf("data folder %s is in use by another broker: %w", dir, err), f.Close())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("data folder %s: %w", dir, err), f.Close())
 	}
 	return f, nil
 }

@@ -12,11 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/leavegroup"
+
+	"github.com/porestream/porestream/filelock"
 )
 
 // Memberships is a file that says which members of consumer groups a process is. A process that is killed leaves
@@ -53,11 +54,11 @@ func OpenMemberships(path string) (*Memberships, error) {
 }
 
 func (m *Memberships) open() error {
-	switch err := tryLock(m.file); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	switch err := filelock.Try(m.file); {
+	case errors.Is(err, filelock.ErrHeld):
 		return errors.New("another process uses it: give each processor a file of its own")
-	case err != nil: // some network file systems have no locks
-		return fmt.Errorf("locking it: %w: put it on a disk of this machine", err)
+	case err != nil:
+		return err
 	}
 	text, err := io.ReadAll(io.LimitReader(m.file, maxMemberships+1))
 	if err != nil {
