@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -17,37 +16,21 @@ import (
 // carriedFilter is what an event of an allele is filtered as that carry-over explains; variant/carryover gives VCF records the same.
 const carriedFilter = "CarryOver"
 
-// carried is the newest assessment of an allele, which may come before the allele's call is visible: the process that assesses reads regions before what follows from
-// them is committed.
-type carried struct {
-	pos      int64
-	ref, alt string
-	of       *streampb.CarryOver
-}
-
-func (c *carried) compare(o *carried) int {
-	return cmp.Or(cmp.Compare(c.pos, o.pos), cmp.Compare(c.ref, o.ref), cmp.Compare(c.alt, o.alt))
-}
-
-func carriedAt(pos int64, ref, alt string) *carried { return &carried{pos: pos, ref: ref, alt: alt} }
-
-// assess takes an assessment and returns the revision of the allele's event that follows; none if nothing has changed or the allele isn't called.
+// assess takes an assessment and returns the revision of the allele's event that follows; none if nothing has changed or the allele isn't called. It may come before the allele's
+// call is visible: the process that assesses reads regions before what follows from them is committed.
 func (n *neighbours) assess(a *streampb.CarryOver) []revision {
 	on := n.at(contigKey{a.GetSample(), a.GetContig()})
-	own := carriedAt(a.GetPos(), a.GetRef(), a.GetAlt())
-	own.of = proto.CloneOf(a)
-	own.of.Sample, own.of.Contig, own.of.Pos, own.of.Ref, own.of.Alt = "", "", 0, "", ""
-	at, known := slices.BinarySearchFunc(on.carried, own, (*carried).compare)
+	at, known := slices.BinarySearchFunc(on.carried, a, comparePlaces)
 	switch {
-	case known && proto.Equal(on.carried[at].of, own.of):
+	case known && proto.Equal(on.carried[at], a):
 		return nil
 	case known:
-		on.carried[at] = own
+		on.carried[at] = a
 	default:
-		on.carried = slices.Insert(on.carried, at, own)
+		on.carried = slices.Insert(on.carried, at, a)
 	}
 	on.version++
-	i, called := slices.BinarySearchFunc(on.alleles, &standing{call: &streampb.Call{Pos: a.GetPos(), Ref: a.GetRef(), Alt: a.GetAlt()}}, (*standing).compare)
+	i, called := slices.BinarySearchFunc(on.alleles, a, func(s *standing, a *streampb.CarryOver) int { return comparePlaces(s.call, a) })
 	if !called || on.alleles[i].call.GetStatus() == streampb.CallStatus_RETRACTED {
 		return nil
 	}
@@ -60,11 +43,11 @@ func (n *neighbours) carriedOver(c *streampb.Call) *streampb.CarryOver {
 	if on == nil || c.GetStatus() == streampb.CallStatus_RETRACTED {
 		return nil
 	}
-	at, known := slices.BinarySearchFunc(on.carried, carriedAt(c.GetPos(), c.GetRef(), c.GetAlt()), (*carried).compare)
+	at, known := slices.BinarySearchFunc(on.carried, c, comparePlaces)
 	if !known {
 		return nil
 	}
-	return on.carried[at].of
+	return on.carried[at]
 }
 
 // showCarryOver makes an event say what carry-over explains of it.
@@ -88,27 +71,30 @@ func showCarryOver(v *event.Variant, c *streampb.CarryOver) {
 func (on *contig) appendCarried(b []byte) ([]byte, error) {
 	b = packed.AppendLen(b, len(on.carried))
 	for _, c := range on.carried {
-		b = packed.AppendBytes(packed.AppendBytes(packed.AppendUint(b, uint64(c.pos)), c.ref), c.alt)
+		b = packed.AppendBytes(packed.AppendBytes(packed.AppendUint(b, uint64(c.GetPos())), c.GetRef()), c.GetAlt())
+		c = proto.CloneOf(c)
+		c.Sample, c.Contig, c.Pos, c.Ref, c.Alt = "", "", 0, "", ""
 		var err error
-		if b, err = packed.AppendMessage(b, c.of); err != nil {
+		if b, err = packed.AppendMessage(b, c); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-// restoreCarried reads what appendCarried wrote.
-func restoreCarried(in *packed.Reader) []*carried {
-	var list []*carried
+// restoreCarried reads what appendCarried wrote of a contig.
+func restoreCarried(in *packed.Reader, key contigKey) []*streampb.CarryOver {
+	var list []*streampb.CarryOver
 	for range in.Count(4) {
-		c := carriedAt(int64(in.Uint(math.MaxInt64)), in.String(maxAllele), in.String(maxAllele))
-		c.of = new(streampb.CarryOver)
-		in.Message(c.of)
+		pos, ref, alt := int64(in.Uint(math.MaxInt64)), in.String(maxAllele), in.String(maxAllele)
+		c := new(streampb.CarryOver)
+		in.Message(c)
 		if in.Err() != nil {
 			break
 		}
-		if k := len(list); k > 0 && list[k-1].compare(c) >= 0 {
-			in.Fail("the carry-over of an allele at %d is out of order", c.pos)
+		c.Sample, c.Contig, c.Pos, c.Ref, c.Alt = key.sample, key.contig, pos, ref, alt
+		if k := len(list); k > 0 && comparePlaces(list[k-1], c) >= 0 {
+			in.Fail("the carry-over of an allele at %d is out of order", pos)
 		}
 		list = append(list, c)
 	}

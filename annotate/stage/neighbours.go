@@ -38,9 +38,9 @@ type contigKey struct{ sample, contig string }
 // contig is what stands on one.
 type contig struct {
 	key     contigKey
-	alleles []*standing // by place
-	carried []*carried  // by place
-	version uint64      // counts its changes
+	alleles []*standing           // by place
+	carried []*streampb.CarryOver // the newest assessments, by place
+	version uint64                // counts its changes
 }
 
 // standing is an allele that was called.
@@ -75,12 +75,18 @@ func (s *standing) joins() bool {
 }
 
 // compare orders alleles by place.
-func (s *standing) compare(o *standing) int {
-	return cmp.Or(
-		cmp.Compare(s.call.GetPos(), o.call.GetPos()),
-		cmp.Compare(s.call.GetRef(), o.call.GetRef()),
-		cmp.Compare(s.call.GetAlt(), o.call.GetAlt()),
-	)
+func (s *standing) compare(o *standing) int { return comparePlaces(s.call, o.call) }
+
+// placed is what is said of an allele of a contig.
+type placed interface {
+	GetPos() int64
+	GetRef() string
+	GetAlt() string
+}
+
+// comparePlaces orders by place.
+func comparePlaces[A, B placed](a A, b B) int {
+	return cmp.Or(cmp.Compare(a.GetPos(), b.GetPos()), cmp.Compare(a.GetRef(), b.GetRef()), cmp.Compare(a.GetAlt(), b.GetAlt()))
 }
 
 // apply takes a revision of a call and returns the revisions to be published: its

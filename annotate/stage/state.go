@@ -159,9 +159,9 @@ func (n *neighbours) restore(b []byte) error {
 		}
 		alleles = append(alleles, s)
 	}
-	var assessed []*carried
+	var assessed []*streampb.CarryOver
 	if version == carriedVersion {
-		assessed = restoreCarried(in)
+		assessed = restoreCarried(in, key)
 	}
 	if err := in.Done(); err != nil {
 		return err
