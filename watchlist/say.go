@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/porestream/porestream/annotate/event"
 )
 
 // mayBeNews reports whether a state could be worth an alert.
@@ -149,7 +151,7 @@ func (s *test) lacks(a *seen) []string {
 	filters := a.call.Filters
 	if c := a.call.CarryOver; c != nil && c.Explained {
 		list = append(list, carriedOver(a))
-		filters = slices.DeleteFunc(slices.Clone(filters), func(f string) bool { return f == "CarryOver" })
+		filters = slices.DeleteFunc(slices.Clone(filters), func(f string) bool { return f == event.CarryOverFilter })
 	}
 	if !s.accepts(filters) {
 		list = append(list, "called, but filtered as "+strings.Join(filters, ", "))

@@ -109,6 +109,9 @@ type Call struct {
 	OtherReverse uint32 `json:"other_reverse,omitempty"`
 }
 
+// CarryOverFilter is the filter of a call that carry-over explains; variant/carryover gives VCF records the same.
+const CarryOverFilter = "CarryOver"
+
 // CarryOver is how much of an allele's reads got in from other samples of the run, or from what its controls show.
 type CarryOver struct {
 	Explained bool     `json:"explained"`       // the allele can't be distinguished from carry-over

@@ -13,9 +13,6 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// carriedFilter is what an event of an allele is filtered as that carry-over explains; variant/carryover gives VCF records the same.
-const carriedFilter = "CarryOver"
-
 // assess takes an assessment and returns the revision of the allele's event that follows; none if nothing has changed or the allele isn't called. It may come before the allele's
 // call is visible: the process that assesses reads regions before what follows from them is committed.
 func (n *neighbours) assess(a *streampb.CarryOver) []revision {
@@ -63,7 +60,7 @@ func showCarryOver(v *event.Variant, c *streampb.CarryOver) {
 		v.Call.CarryOver.Share = &share
 	}
 	if c.GetExplained() {
-		v.Call.Filters = append(slices.Clone(v.Call.Filters), carriedFilter)
+		v.Call.Filters = append(slices.Clone(v.Call.Filters), event.CarryOverFilter)
 	}
 }
 
