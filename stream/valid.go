@@ -123,6 +123,11 @@ func validCalls(m *streampb.CallRecord) error {
 	return decodeErrorf(CodeInvalid, "record holds neither a call nor coverage nor blocks nor a marker")
 }
 
+// isAllele reports whether ref and alt are bases at a place, of a bounded number.
+func isAllele(pos int64, ref, alt string) bool {
+	return pos >= 1 && ref != "" && alt != "" && len(ref) <= maxAllele && len(alt) <= maxAllele
+}
+
 func validCarryOver(c *streampb.CarryOver) error {
 	if err := firstError(
 		validName("run", c.GetRun()), validName("sample", c.GetSample()), validName("contig", c.GetContig()),
@@ -130,7 +135,7 @@ func validCarryOver(c *streampb.CarryOver) error {
 		return err
 	}
 	switch {
-	case c.GetPos() < 1 || c.GetRef() == "" || c.GetAlt() == "" || len(c.GetRef()) > maxAllele || len(c.GetAlt()) > maxAllele:
+	case !isAllele(c.GetPos(), c.GetRef(), c.GetAlt()):
 		return decodeErrorf(CodeInvalid, "carry-over of an allele at %d that replaces %d bases by %d", c.GetPos(), len(c.GetRef()), len(c.GetAlt()))
 	case !(c.GetShare() >= 0 && c.GetShare() <= 1):
 		return decodeErrorf(CodeInvalid, "carry-over at %d has a share of %v", c.GetPos(), c.GetShare())
@@ -331,7 +336,7 @@ func validCall(c *streampb.Call) error {
 		}
 	}
 	for _, o := range c.GetOthers() {
-		if o.GetPos() < 1 || o.GetRef() == "" || o.GetAlt() == "" || len(o.GetRef()) > maxAllele || len(o.GetAlt()) > maxAllele {
+		if !isAllele(o.GetPos(), o.GetRef(), o.GetAlt()) {
 			return decodeErrorf(CodeInvalid, "call of allele %s has another allele at %d that replaces %d bases by %d", c.GetVrsId(), o.GetPos(), len(o.GetRef()), len(o.GetAlt()))
 		}
 	}
