@@ -49,10 +49,10 @@ type CarryOver struct {
 	silent map[string][]string // by run: controls of which no read lies at any allele
 
 	sent     map[alleleAt]*streampb.CarryOver
-	known    bool             // sent is all that annotate has
-	complete map[string]bool  // runs of which all has been sent
-	controls map[string]error // runs whose controls aren't known
-	partial  bool             // it was said that this process doesn't hold everything
+	known    bool            // sent is all that annotate has
+	complete map[string]bool // runs of which all has been sent
+	unknown  map[string]bool // runs of which it was said that their controls aren't known
+	partial  bool            // it was said that this process doesn't hold everything
 }
 
 // alleleAt is an allele of a sample.
@@ -96,7 +96,7 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 		defer cancel()
 		err = errors.Join(err, producer.Close(closing))
 	}()
-	c.controls = make(map[string]error)
+	c.unknown = make(map[string]bool)
 	c.forget()
 	tally, failures := c.Regions.NewTally(), 0
 	wait := time.NewTimer(0)
@@ -128,11 +128,7 @@ func (c *CarryOver) Run(ctx context.Context) (err error) {
 			c.Logger.Warn("what carry-over explains couldn't be sent, and is sent again", "failures", failures, "err", err)
 			c.forget()
 		}
-		interval := c.Interval
-		if interval == 0 {
-			interval = carryOverInterval
-		}
-		wait.Reset(max(interval, 20*took))
+		wait.Reset(max(cmp.Or(c.Interval, carryOverInterval), 20*took))
 	}
 }
 
@@ -166,8 +162,8 @@ func (c *CarryOver) next(tally *variantstage.Tally, partitions int32) (outs []st
 	for _, s := range held.Runs {
 		controls, err := c.Controls(s.Run)
 		if err != nil {
-			if _, said := c.controls[s.Run.GetId()]; !said {
-				c.controls[s.Run.GetId()] = err
+			if !c.unknown[s.Run.GetId()] {
+				c.unknown[s.Run.GetId()] = true
 				c.Logger.Info("carry-over of a run isn't assessed", "err", err)
 			}
 			continue

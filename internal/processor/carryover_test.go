@@ -66,7 +66,7 @@ func newPlate(t *testing.T, partitions int) *plate {
 			}
 			return carryover.Controls{"wild": carryover.Negative}, nil
 		},
-		sent: map[alleleAt]*streampb.CarryOver{}, complete: map[string]bool{}, controls: map[string]error{},
+		sent: map[alleleAt]*streampb.CarryOver{}, complete: map[string]bool{}, unknown: map[string]bool{},
 	}
 	p.tally = p.regions.NewTally()
 	return p
