@@ -144,7 +144,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 	}()
 	sheet, path := sheetOf(cfg, engines)
-	if _, err := cfg.Controls.Of(sheet, path, nil); err != nil {
+	controls, err := cfg.Controls.Of(sheet, path, nil)
+	if err != nil {
 		return nil, err
 	}
 	if recording != nil {
@@ -164,6 +165,12 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry), regions: variantstage.NewRegions()}
+	if len(controls) > 0 {
+		r.assessing = &processor.CarryOver{
+			Client: client, Topics: cfg.Topics, Regions: r.regions, Interval: 500 * time.Millisecond, Logger: cfg.Logger,
+			Controls: func(run *streampb.Run) (carryover.Controls, error) { return cfg.Controls.OfRun(sheet, path, run) },
+		}
+	}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -351,11 +358,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 
 	start := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
-	if sheet, path := sheetOf(r.cfg, r.engines); r.cfg.Controls.Named() || sheet != nil && len(sheet.Controls(nil)) > 0 {
-		r.assessing = &processor.CarryOver{
-			Client: r.client, Topics: r.cfg.Topics, Regions: r.regions, Interval: 500 * time.Millisecond, Logger: r.cfg.Logger,
-			Controls: func(run *streampb.Run) (carryover.Controls, error) { return r.cfg.Controls.OfRun(sheet, path, run) },
-		}
+	if r.assessing != nil {
 		group.Go(func() error { return r.assessing.Run(groupCtx) })
 	}
 	for range max(1, r.cfg.Processors) {
