@@ -26,9 +26,7 @@ func TestGPUMeasurementsWithoutAGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("calls reads: not with -short")
 	}
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("needs python3: ", err)
-	}
+	needs(t, "python3")
 	library, err := filepath.Abs(filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "gpu.json")
@@ -65,9 +63,7 @@ func TestGPUMeasurementsWithoutAGPU(t *testing.T) {
 
 // TestReportOfAGPU writes the tables of results whose numbers are made up, with the energy of a genome worked out by hand.
 func TestReportOfAGPU(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("needs python3: ", err)
-	}
+	needs(t, "python3")
 	report := gpuReport(t, filepath.Join("testdata", "gpu.json"))
 	for _, want := range []string{
 		// 200 W and 100,000 bases/s are 2,000 J for a million; 93,000 of them are 51.7 kWh.
@@ -84,9 +80,7 @@ func TestReportOfAGPU(t *testing.T) {
 
 // TestReportOfWhatIsNoMeasurement: a file that measure.py hasn't written is reported in a line that names it and what is wrong.
 func TestReportOfWhatIsNoMeasurement(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("needs python3: ", err)
-	}
+	needs(t, "python3")
 	results := func(sections string) string {
 		return `{"date":"2026-01-01","device":"cpu","program":"pore","processor":"some","cores":1,"recording":"reads.pod5","sections":` + sections + `}`
 	}
@@ -113,9 +107,7 @@ func TestReportOfWhatIsNoMeasurement(t *testing.T) {
 
 // TestMeasuredNumbers: a program that prints a number and no object gives text, of which a report can be written.
 func TestMeasuredNumbers(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") != "true" {
-		t.Skip("needs python3: ", err)
-	}
+	needs(t, "python3")
 	out, err := exec.CommandContext(t.Context(), "python3", "-B", "-c", `
 import json, sys
 sys.path.insert(0, sys.argv[1])
