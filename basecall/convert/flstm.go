@@ -33,9 +33,9 @@ func (l flstmLayer) build(b *builder) error {
 		return err
 	}
 	g := b.g
-	entered := g.Node("MatMul", []string{b.x, g.Weights(transpose(w.downInput, l.inner, l.in), l.in, l.inner)})
-	down := g.Weights(transpose(w.downState, l.inner, l.out), l.out, l.inner)
-	up := g.Weights(transpose(w.up, 4*l.out, 2*l.inner), 2*l.inner, 4*l.out)
+	entered := g.Node("MatMul", []string{b.x, g.Weights(onnxgraph.Transposed(w.downInput, l.inner, l.in), l.in, l.inner)})
+	down := g.Weights(onnxgraph.Transposed(w.downState, l.inner, l.out), l.out, l.inner)
+	up := g.Weights(onnxgraph.Transposed(w.up, 4*l.out, 2*l.inner), 2*l.inner, 4*l.out)
 	bias := g.Weights(w.bias, 4*l.out)
 	low, high := g.Weights([]float32{-1}), g.Weights([]float32{1})
 	lines, halves := g.Integers(int64(3*l.out), int64(l.out)), g.Integers(int64(l.out), int64(l.out), int64(l.out))

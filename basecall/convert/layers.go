@@ -152,10 +152,6 @@ func (l permuteLayer) build(b *builder) error {
 	return nil
 }
 
-// lstmGates are the places in ONNX's order of gates, input, output, forget, cell, of
-// those in PyTorch's: input, forget, cell, output.
-var lstmGates = [4]int{0, 3, 1, 2}
-
 func (l lstmLayer) build(b *builder) error {
 	if b.layout != layoutTNC {
 		return errLayout
@@ -163,32 +159,28 @@ func (l lstmLayer) build(b *builder) error {
 	if err := b.expect(l.in); err != nil {
 		return err
 	}
-	load := func(name string, perRow int, shape ...int) ([]float32, error) {
+	load := func(name string, shape ...int) ([]float32, error) {
 		data, err := b.parameters.get(l.at, name, shape...)
 		if err != nil {
 			return nil, err
 		}
-		ordered := make([]float32, 0, len(data))
-		for _, gate := range lstmGates {
-			ordered = append(ordered, data[gate*l.out*perRow:(gate+1)*l.out*perRow]...)
-		}
-		return ordered, nil
+		return onnxgraph.LSTMGates(data), nil
 	}
-	w, err := load("rnn.weight_ih_l0", l.in, 4*l.out, l.in)
+	w, err := load("rnn.weight_ih_l0", 4*l.out, l.in)
 	if err != nil {
 		return err
 	}
-	r, err := load("rnn.weight_hh_l0", l.out, 4*l.out, l.out)
+	r, err := load("rnn.weight_hh_l0", 4*l.out, l.out)
 	if err != nil {
 		return err
 	}
 	inputs := []string{b.g.Weights(w, 1, 4*l.out, l.in), b.g.Weights(r, 1, 4*l.out, l.out)}
 	if l.bias {
-		bias, err := load("rnn.bias_ih_l0", 1, 4*l.out)
+		bias, err := load("rnn.bias_ih_l0", 4*l.out)
 		if err != nil {
 			return err
 		}
-		recurrent, err := load("rnn.bias_hh_l0", 1, 4*l.out)
+		recurrent, err := load("rnn.bias_hh_l0", 4*l.out)
 		if err != nil {
 			return err
 		}
@@ -204,32 +196,19 @@ func (l lstmLayer) build(b *builder) error {
 	return nil
 }
 
-// transpose returns a matrix of so many rows and columns with these swapped.
-func transpose(matrix []float32, rows, columns int) []float32 {
-	t := make([]float32, len(matrix))
-	for r := range rows {
-		for c := range columns {
-			t[c*rows+r] = matrix[r*columns+c]
-		}
-	}
-	return t
-}
-
 // linear applies a matrix of a layer's parameters, and a bias.
 func (b *builder) linear(x, at, name string, in, out int, bias bool) (string, error) {
 	weight, err := b.parameters.get(at, name+".weight", out, in)
 	if err != nil {
 		return "", err
 	}
-	x = b.g.Node("MatMul", []string{x, b.g.Weights(transpose(weight, out, in), in, out)})
-	if !bias {
-		return x, nil
+	var offset []float32
+	if bias {
+		if offset, err = b.parameters.get(at, name+".bias", out); err != nil {
+			return "", err
+		}
 	}
-	offset, err := b.parameters.get(at, name+".bias", out)
-	if err != nil {
-		return "", err
-	}
-	return b.g.Node("Add", []string{x, b.g.Weights(offset, out)}), nil
+	return b.g.Linear(x, weight, offset, out, in), nil
 }
 
 func (l linearLayer) build(b *builder) (err error) {

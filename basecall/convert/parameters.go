@@ -93,16 +93,11 @@ func readBonito(name string) (*parameters, error) {
 func readDorado(dir string, files []string, e encoder) (*parameters, error) {
 	p := &parameters{where: dir, tensors: make(map[string]torch.Tensor, len(files)), fused: true}
 	for _, file := range files {
-		all, err := torch.ReadFile(filepath.Join(dir, file))
+		t, err := torch.ReadOne(filepath.Join(dir, file))
 		if err != nil {
 			return nil, err
 		}
-		if len(all) != 1 {
-			return nil, fmt.Errorf("%s: it holds %d tensors, not one", filepath.Join(dir, file), len(all))
-		}
-		for _, t := range all {
-			p.tensors[strings.TrimSuffix(file, tensorSuffix)] = t
-		}
+		p.tensors[strings.TrimSuffix(file, tensorSuffix)] = t
 	}
 	// Bonito's export leaves clamps out when it numbers layers, except in models
 	// that have one at the end only, where it makes no difference.

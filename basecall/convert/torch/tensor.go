@@ -51,6 +51,22 @@ func ReadFile(name string) (map[string]Tensor, error) {
 	return tensors, nil
 }
 
+// ReadOne returns the only tensor of a file, as Dorado's hold one each.
+func ReadOne(name string) (Tensor, error) {
+	all, err := ReadFile(name)
+	if err != nil {
+		return Tensor{}, err
+	}
+	if len(all) != 1 {
+		return Tensor{}, fmt.Errorf("%s: it holds %d tensors, not one", name, len(all))
+	}
+	var only Tensor
+	for _, t := range all {
+		only = t
+	}
+	return only, nil
+}
+
 // Read is [ReadFile] for any file of a known size.
 func Read(r io.ReaderAt, size int64) (map[string]Tensor, error) {
 	head := make([]byte, min(size, tarMagicAt+int64(len(tarMagic))))

@@ -146,20 +146,20 @@ func (p *parameters) get(name string, shape ...int) ([]float32, error) {
 	return t.Data, nil
 }
 
-// only returns the one tensor of a file.
-func only(file string) (torch.Tensor, error) {
-	all, err := torch.ReadFile(file)
+// pair returns the weights of a layer, of the given shape, and its biases, of which there is one for each of the first axis.
+func (p *parameters) pair(name string, shape ...int) (weight, bias []float32, err error) {
+	if weight, err = p.get(name+".weight", shape...); err != nil {
+		return nil, nil, err
+	}
+	bias, err = p.get(name+".bias", shape[0])
+	return weight, bias, err
+}
+
+// tensorFile returns the parameter in a file of Dorado's.
+func tensorFile(file string) (torch.Tensor, error) {
+	t, err := torch.ReadOne(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return torch.Tensor{}, fmt.Errorf("parameter %s is missing", filepath.Base(file))
+		return t, fmt.Errorf("parameter %s is missing", filepath.Base(file))
 	}
-	if err != nil {
-		return torch.Tensor{}, err
-	}
-	if len(all) != 1 {
-		return torch.Tensor{}, fmt.Errorf("%s: it holds %d tensors, not one", file, len(all))
-	}
-	for _, t := range all {
-		return t, nil
-	}
-	return torch.Tensor{}, nil
+	return t, err
 }

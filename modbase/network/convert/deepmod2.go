@@ -142,25 +142,17 @@ func (b *builder) deepMod2(tensors map[string]torch.Tensor) error {
 		return err
 	}
 	hidden := len(first.Data)
-	weight, err := b.parameters.get("classifier.fc.weight", hidden, deepWindow*width)
-	if err != nil {
+	if x, err = b.prunedLinear(x, "classifier.fc", deepWindow*width, hidden, pruned); err != nil {
 		return err
 	}
-	bias, err := b.parameters.get("classifier.fc.bias", hidden)
+	x = b.g.Node("Relu", []string{x})
+	weight, bias, err := b.parameters.pair("classifier.out", 1, hidden)
 	if err != nil {
-		return err
-	}
-	x = b.g.Node("Relu", []string{b.affine(x, prune(weight, pruned), bias, deepWindow*width, hidden)})
-	weight, err = b.parameters.get("classifier.out.weight", 1, hidden)
-	if err != nil {
-		return err
-	}
-	if bias, err = b.parameters.get("classifier.out.bias", 1); err != nil {
 		return err
 	}
 	// The plain base has the score 0, so that the probability of the other is the sigmoid of its own.
 	both := append(make([]float32, hidden), weight...)
-	b.output(b.affine(x, both, []float32{0, bias[0]}, hidden, 2), 2)
+	b.output(b.g.Linear(x, both, []float32{0, bias[0]}, 2, hidden), 2)
 	return nil
 }
 
@@ -246,11 +238,11 @@ func (b *builder) deepLayer(x, at string, width int) (string, error) {
 		return "", err
 	}
 	units := len(first.Data)
-	fed, err := b.prunedLinear(x, at+"linear1", width, units)
+	fed, err := b.prunedLinear(x, at+"linear1", width, units, prunedLayers)
 	if err != nil {
 		return "", err
 	}
-	if fed, err = b.prunedLinear(b.g.Node("Relu", []string{fed}), at+"linear2", units, width); err != nil {
+	if fed, err = b.prunedLinear(b.g.Node("Relu", []string{fed}), at+"linear2", units, width, prunedLayers); err != nil {
 		return "", err
 	}
 	return b.addNorm(x, fed, at+"norm2", width)
@@ -267,7 +259,7 @@ func (b *builder) attention(x, at string, width int) (string, error) {
 		return "", err
 	}
 	g, each := b.g, width/deepHeads
-	all := g.Node("Reshape", []string{b.affine(x, weight, bias, width, 3*width), g.Integers(0, deepWindow, 3, deepHeads, int64(each))})
+	all := g.Node("Reshape", []string{g.Linear(x, weight, bias, 3*width, width), g.Integers(0, deepWindow, 3, deepHeads, int64(each))})
 	all = g.Node("Transpose", []string{all}, onnxgraph.Integers("perm", 2, 0, 3, 1, 4)) // [3, batch, heads, bases, each]
 	var parts [3]string
 	for i, part := range g.Nodes("Split", []string{all}, 3, onnxgraph.Integer("axis", 0)) {
@@ -278,16 +270,12 @@ func (b *builder) attention(x, at string, width int) (string, error) {
 	weights := g.Node("Softmax", []string{g.Node("MatMul", []string{query, key})}, onnxgraph.Integer("axis", -1))
 	y := g.Node("Transpose", []string{g.Node("MatMul", []string{weights, parts[2]})}, onnxgraph.Integers("perm", 0, 2, 1, 3))
 	y = g.Node("Reshape", []string{y, g.Integers(0, deepWindow, int64(width))})
-	return b.prunedLinear(y, at+"out_proj", width, width)
+	return b.prunedLinear(y, at+"out_proj", width, width, prunedLayers)
 }
 
 // addNorm adds two values and normalises each base's numbers.
 func (b *builder) addNorm(x, y, name string, width int) (string, error) {
-	weight, err := b.parameters.get(name+".weight", width)
-	if err != nil {
-		return "", err
-	}
-	bias, err := b.parameters.get(name+".bias", width)
+	weight, bias, err := b.parameters.pair(name, width)
 	if err != nil {
 		return "", err
 	}
@@ -295,16 +283,13 @@ func (b *builder) addNorm(x, y, name string, width int) (string, error) {
 		onnxgraph.Integer("axis", -1), onnxgraph.Float("epsilon", deepEpsilon)), nil
 }
 
-func (b *builder) prunedLinear(x, name string, in, out int) (string, error) {
-	weight, err := b.parameters.get(name+".weight", out, in)
+// prunedLinear is linear without a share of the weights.
+func (b *builder) prunedLinear(x, name string, in, out int, share float64) (string, error) {
+	weight, bias, err := b.parameters.pair(name, out, in)
 	if err != nil {
 		return "", err
 	}
-	bias, err := b.parameters.get(name+".bias", out)
-	if err != nil {
-		return "", err
-	}
-	return b.affine(x, prune(weight, prunedLayers), bias, in, out), nil
+	return b.g.Linear(x, prune(weight, share), bias, out, in), nil
 }
 
 // prune sets a share of weights to 0, the smallest.

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,7 @@ func readDorado(dir string) (*converted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", configFile, err)
 	}
-	p := &parameters{where: dir, of: func(name string) (torch.Tensor, error) { return only(filepath.Join(dir, name+".tensor")) }}
+	p := &parameters{where: dir, of: func(name string) (torch.Tensor, error) { return tensorFile(filepath.Join(dir, name+".tensor")) }}
 	m := &cfg.Modbases
 	c := &converted{network.Converted{
 		Codes: cfg.codes, Names: cfg.names, Motif: m.Motif, Place: m.Place,
@@ -92,11 +91,7 @@ type builder struct {
 // convolve applies convolutions.
 func (b *builder) convolve(x value, layers ...convolution) (value, error) {
 	for _, l := range layers {
-		weight, err := b.parameters.get(l.name+".weight", l.out, l.in, l.width)
-		if err != nil {
-			return x, err
-		}
-		bias, err := b.parameters.get(l.name+".bias", l.out)
+		weight, bias, err := b.parameters.pair(l.name, l.out, l.in, l.width)
 		if err != nil {
 			return x, err
 		}
@@ -169,64 +164,37 @@ func (b *builder) both(signal, sequence value, ofSignal, ofSequence, ofBoth []co
 	return b.convolve(x, ofBoth...)
 }
 
-// gates are the places in ONNX's order of an LSTM's gates, input, output, forget, cell, of those in PyTorch's: input, forget,
-// cell, output.
-var gates = [4]int{0, 3, 1, 2}
-
-// lstm applies one to [frames, rows, channels], whose parameters' names end as suffix says.
+// lstm applies one to [frames, rows, channels], whose parameters' names end as suffixes say, one for each direction.
 func (b *builder) lstm(x, name string, suffixes []string, in, size int, direction string) (string, error) {
 	var w, r, bias []float32
 	for _, suffix := range suffixes {
-		load := func(kind string, perRow int, shape ...int) ([]float32, error) {
-			data, err := b.parameters.get(name+"."+kind+suffix, shape...)
+		for _, p := range []struct {
+			kind  string
+			into  *[]float32
+			shape []int
+		}{
+			{"weight_ih", &w, []int{4 * size, in}}, {"weight_hh", &r, []int{4 * size, size}},
+			{"bias_ih", &bias, []int{4 * size}}, {"bias_hh", &bias, []int{4 * size}},
+		} {
+			data, err := b.parameters.get(name+"."+p.kind+suffix, p.shape...)
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			var ordered []float32
-			for _, gate := range gates {
-				ordered = append(ordered, data[gate*size*perRow:(gate+1)*size*perRow]...)
-			}
-			return ordered, nil
+			*p.into = append(*p.into, onnxgraph.LSTMGates(data)...)
 		}
-		input, err1 := load("weight_ih", in, 4*size, in)
-		state, err2 := load("weight_hh", size, 4*size, size)
-		first, err3 := load("bias_ih", 1, 4*size)
-		second, err4 := load("bias_hh", 1, 4*size)
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			return "", firstLine(err1, err2, err3, err4)
-		}
-		w, r, bias = append(w, input...), append(r, state...), append(append(bias, first...), second...)
 	}
 	n := len(suffixes)
 	return b.g.Node("LSTM", []string{x, b.g.Weights(w, n, 4*size, in), b.g.Weights(r, n, 4*size, size), b.g.Weights(bias, n, 8*size)},
 		onnxgraph.Text("direction", direction), onnxgraph.Integer("hidden_size", int64(size))), nil
 }
 
-func firstLine(errs ...error) error {
-	return errs[slices.IndexFunc(errs, func(err error) bool { return err != nil })]
-}
-
 // linear applies a matrix and a bias to the last axis.
 func (b *builder) linear(x, name string, in, out int) (string, error) {
-	weight, err := b.parameters.get(name+".weight", out, in)
+	weight, bias, err := b.parameters.pair(name, out, in)
 	if err != nil {
 		return "", err
 	}
-	bias, err := b.parameters.get(name+".bias", out)
-	if err != nil {
-		return "", err
-	}
-	return b.affine(x, weight, bias, in, out), nil
-}
-
-func (b *builder) affine(x string, weight, bias []float32, in, out int) string {
-	transposed := make([]float32, len(weight))
-	for o := range out {
-		for i := range in {
-			transposed[i*out+o] = weight[o*in+i]
-		}
-	}
-	return b.g.Node("Add", []string{b.g.Node("MatMul", []string{x, b.g.Weights(transposed, in, out)}), b.g.Weights(bias, out)})
+	return b.g.Linear(x, weight, bias, out, in), nil
 }
 
 // plain lists convolutions of Dorado's first forms, in which sizes but one are fixed.
