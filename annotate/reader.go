@@ -410,12 +410,12 @@ func (p *parser) intern(s []byte) string {
 // place sets the row's coordinates. Those of a part must lie on the contig. On a circular contig they may go on behind
 // its end, or start behind where they end.
 func (r *record) place(start, end []byte, strict bool) error {
-	s, err := number(start)
+	s, err := strconv.Atoi(string(start))
 	if err != nil || strict && s < 1 {
 		return fmt.Errorf("%s: start %q is not a position", r.kind, start)
 	}
 	length := r.region.length
-	e, err := number(end)
+	e, err := strconv.Atoi(string(end))
 	if err == nil && e < s && e > 0 && r.region.circular && s <= length {
 		e += length
 	}
@@ -427,21 +427,6 @@ func (r *record) place(start, end []byte, strict bool) error {
 	}
 	r.start, r.end = s-1, e
 	return nil
-}
-
-// number is strconv.Atoi of text that mostly is a few digits.
-func number(text []byte) (int, error) {
-	n := 0
-	for _, c := range text {
-		if c < '0' || c > '9' || len(text) > 9 {
-			return strconv.Atoi(string(text))
-		}
-		n = 10*n + int(c-'0')
-	}
-	if len(text) == 0 {
-		return strconv.Atoi("")
-	}
-	return n, nil
 }
 
 // orient sets the row's strand and phase.
