@@ -123,16 +123,23 @@ func newCSQLayout(names []string) (*csqLayout, error) {
 		if slices.Contains(l.fields, csqField(i)) {
 			return nil, fmt.Errorf("sub-field %q of CSQ is named twice", name)
 		}
-		f := csqField(i)
-		if n := len(l.fields); f.ofTranscript() && n > 0 && l.fields[n-1].ofTranscript() {
+		l.fields = append(l.fields, csqField(i))
+	}
+	for i, f := range l.fields {
+		if l.beginsRun(i) {
+			l.runs = append(l.runs, nil)
+		}
+		if f.ofTranscript() {
 			last := &l.runs[len(l.runs)-1]
 			*last = append(*last, f)
-		} else if f.ofTranscript() {
-			l.runs = append(l.runs, []csqField{f})
 		}
-		l.fields = append(l.fields, f)
 	}
 	return l, nil
+}
+
+// beginsRun reports whether the i-th sub-field is the first of one of runs.
+func (l *csqLayout) beginsRun(i int) bool {
+	return l.fields[i].ofTranscript() && (i == 0 || !l.fields[i-1].ofTranscript())
 }
 
 // description is the Description of INFO/CSQ in a header.

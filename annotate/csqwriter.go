@@ -71,7 +71,7 @@ func (l *csqLayout) steps(class csqClass, empty func(csqField) bool) []csqStep {
 	s := csqSteps{{field: csqNothing}}
 	run := -1
 	for i, f := range l.fields {
-		first := f.ofTranscript() && (i == 0 || !l.fields[i-1].ofTranscript())
+		first := l.beginsRun(i)
 		if first {
 			run++
 		}
@@ -147,16 +147,21 @@ func (w *csqWriter) appendPiece(b []byte, p *csqPiece, key *csqKey) []byte {
 		return append(appendNumber(append(b, '/'), len(key.t.exons)-1), '|')
 	case csqReference:
 		return key.t.appendReference(b)
-	case csqConsequence:
-		b = key.terms.appendNames(b)
-	case csqImpact:
-		b = append(b, terms[key.terms.worst()].impact...)
-	case csqPick:
-		if key.picked {
-			b = append(b, '1')
-		}
 	}
-	return append(b, '|')
+	return append(appendOfTerms(b, p.field, key.terms, key.picked), '|')
+}
+
+// appendOfTerms appends a sub-field that the terms of an effect decide, or whether it is the one picked.
+func appendOfTerms(b []byte, f csqField, of termSet, picked bool) []byte {
+	switch {
+	case f == csqConsequence:
+		return of.appendNames(b)
+	case f == csqImpact:
+		return append(b, terms[of.worst()].impact...)
+	case f == csqPick && picked:
+		return append(b, '1')
+	}
+	return b
 }
 
 // namesOf is a run of sub-fields that t alone decides, with a "|" behind each.
@@ -245,7 +250,7 @@ func (w *csqWriter) entry(b []byte, j *evaluatedAllele, e *effect, number int) [
 		case csqBaseInIntron:
 			b = append(e.t.appendSubstitution(b, e.seen, e.intronFirst), '|')
 		case csqDistance:
-			b = appendDistance(b, e.distance)
+			b = append(appendDistance(b, e.distance), '|')
 		default:
 			if !e.lacks(f, j) {
 				b = w.field(b, f, j, e, number)
@@ -273,12 +278,12 @@ func (e *effect) lacks(f csqField, j *evaluatedAllele) bool {
 	return false
 }
 
-// appendDistance appends a distance that is not zero, and a "|".
+// appendDistance appends a distance that is not zero.
 func appendDistance(b []byte, n int) []byte {
 	if n != 0 {
 		b = appendNumber(b, n)
 	}
-	return append(b, '|')
+	return b
 }
 
 // field appends one sub-field of e.
@@ -288,15 +293,8 @@ func (w *csqWriter) field(b []byte, f csqField, j *evaluatedAllele, e *effect, n
 	switch f {
 	case csqAllele:
 		b = append(b, j.name...)
-	case csqConsequence:
-		return e.terms.appendNames(b)
-	case csqImpact:
-		return append(b, terms[e.terms.worst()].impact...)
-	case csqPick:
-		if e.picked {
-			b = append(b, '1')
-		}
-		return b
+	case csqConsequence, csqImpact, csqPick:
+		return appendOfTerms(b, f, e.terms, e.picked)
 	case csqHGVSg:
 		return append(b, w.hgvsg[:len(w.hgvsg)-1]...)
 	case csqExisting:
@@ -308,10 +306,7 @@ func (w *csqWriter) field(b []byte, f csqField, j *evaluatedAllele, e *effect, n
 	case csqAlleleNum:
 		return appendNumber(b, number)
 	case csqDistance:
-		if e.distance != 0 {
-			b = appendNumber(b, e.distance)
-		}
-		return b
+		return appendDistance(b, e.distance)
 	case csqFeatureType, csqFeature, csqBiotype:
 		if t == nil && e.r != nil {
 			b = append(b, map[csqField]string{csqFeatureType: e.r.name.Type, csqFeature: e.r.name.ID, csqBiotype: e.r.name.Biotype}[f]...)

@@ -260,11 +260,7 @@ func (v *variant) appendHGVSC(b []byte, t *transcript) ([]byte, int) {
 		if v.start < t.start || v.end > t.end {
 			return b, 0
 		}
-		ref, alt := v.ref[0], v.alt[0]
-		if !t.forward {
-			ref, alt = complement[ref], complement[alt]
-		}
-		return append(t.appendPosition(t.appendReference(b), v.start), ref, '>', alt), 0
+		return t.appendReplaced(t.appendPosition(t.appendReference(b), v.start), v), 0
 	}
 	d := v.describe(t.forward, t.start, t.end)
 	if d.start < t.start || d.end > t.end || d.kind == hgvsInsertion && (d.start == t.start || d.start == t.end) {
@@ -362,7 +358,11 @@ func (t *transcript) besideIntron(number, base int) (exonic, offset, beside int)
 // before its position.
 func (t *transcript) appendSubstitution(b []byte, v *variant, number int) []byte {
 	exonic, offset, beside := t.besideIntron(number, v.start)
-	b = appendBeside(t.appendExonic(b, exonic, offset), beside)
+	return t.appendReplaced(appendBeside(t.appendExonic(b, exonic, offset), beside), v)
+}
+
+// appendReplaced appends which base of the transcript's strand the substitution v replaces by which.
+func (t *transcript) appendReplaced(b []byte, v *variant) []byte {
 	ref, alt := v.ref[0], v.alt[0]
 	if !t.forward {
 		ref, alt = complement[ref], complement[alt]
