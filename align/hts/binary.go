@@ -142,12 +142,9 @@ func (b *binaryReader) length() (int, error) {
 // bytes reads n bytes, and holds no more memory than there are bytes if that is a lot.
 func (b *binaryReader) bytes(n int) ([]byte, error) {
 	if n <= 1<<20 {
-		out := b.memory[:0]
+		out := slices.Grow(b.memory[:0], n)[:n]
 		if b.reuse {
-			b.memory = slices.Grow(out, n)
-			out = b.memory[:n]
-		} else {
-			out = make([]byte, n)
+			b.memory = out
 		}
 		_, err := io.ReadFull(b.in, out)
 		return out, err
@@ -182,12 +179,8 @@ func (b *binaryReader) read() (*sam.Record, error) {
 		}
 		return nil, err
 	}
-	var seq []sam.Doublet
-	if b.reuse {
-		seq = b.seq[:0]
-	}
-	rec, err := parseRecord(body, b.header.Refs(), seq)
-	if err == nil {
+	rec, err := parseRecord(body, b.header.Refs(), b.seq[:0])
+	if err == nil && b.reuse {
 		b.seq = rec.Seq.Seq
 	}
 	return rec, err

@@ -297,7 +297,6 @@ type caller struct {
 
 	states map[int]*variant.Region // of the regions that may still get segments, by number in the plan
 	next   int                     // first region of the plan that is not handed over
-	cutter align.Cutter
 
 	todo    chan *job // to the next free worker
 	order   chan *job // to the writer
@@ -437,7 +436,7 @@ func (c *caller) take(rec *sam.Record) error {
 			return nil
 		}
 	}
-	segments, err := c.cutter.Segments(read, alignment, contig.Seq)
+	segments, err := c.alignments.cutter.Segments(read, alignment, contig.Seq)
 	if err != nil {
 		return c.fault(rec, err)
 	}

@@ -35,6 +35,7 @@ type Alignments struct {
 
 	records *hts.Reader
 	parser  hts.Parser
+	cutter  align.Cutter
 	runs    map[string]string // by read group; none of those that name none
 	close   func() error
 	index   *hts.Index // nil: there is none

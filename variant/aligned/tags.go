@@ -97,7 +97,7 @@ func (t HaplotypeTags) of(a *Alignments, rec *sam.Record) (best variant.Haplotyp
 	if err != nil {
 		return best, nil //nolint:nilerr // what can't be used was left out of the call, too
 	}
-	segments, err := align.Segments(read, alignment, contig.Seq)
+	segments, err := a.cutter.Segments(read, alignment, contig.Seq)
 	for _, s := range segments {
 		if tag := t[regionKey{contig, int(s.GetRegion())}][variant.KeyOf(s)]; tag.Weight > best.Weight {
 			best = tag
