@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -341,21 +342,17 @@ func (r *Read) setGroup(id string, groups map[string]*group) {
 	}
 }
 
-// namedFile is how ONT's programs name a barcode in the name of a file, with what stands before and behind it.
+// namedFile is how Dorado and MinKNOW name a barcode in the name of a file, behind the kit or between other words.
 var namedFile = regexp.MustCompile(`(?:^|_)(barcode\d{2,3}[A-Za-z]?|unclassified)(?:_|\.|$)`)
 
-// SetFile takes the name of the read's file, which names a barcode as Dorado and MinKNOW name files: behind the kit, or
-// between other words.
-func (r *Read) SetFile(name string) {
-	if found := namedFile.FindStringSubmatch(name); found != nil {
-		r.Barcode = found[1]
+// BarcodeOf is the barcode that the path of a file names: its folder, as MinKNOW lays folders out, or else the file
+// itself; empty if neither does.
+func BarcodeOf(path string) string {
+	if found := barcodeName.FindStringSubmatch(filepath.Base(filepath.Dir(path))); found != nil && found[0] == found[1] {
+		return found[1]
 	}
-}
-
-// SetFolder takes the name of the folder that the read's file is in, which names a barcode
-// as MinKNOW lays folders out.
-func (r *Read) SetFolder(name string) {
-	if found := barcodeName.FindStringSubmatch(name); found != nil && found[0] == found[1] {
-		r.Barcode = found[1]
+	if found := namedFile.FindStringSubmatch(filepath.Base(path)); found != nil {
+		return found[1]
 	}
+	return ""
 }

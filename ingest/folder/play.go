@@ -144,6 +144,7 @@ func (p *Player) file(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	barcode := input.BarcodeOf(path)
 	for {
 		read, err := r.Next()
 		if _, record := errors.AsType[*input.RecordError](err); record {
@@ -156,7 +157,7 @@ func (p *Player) file(ctx context.Context, path string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		found := p.files.take(read, name, filepath.Base(filepath.Dir(path)))
+		found := p.files.take(read, name, barcode)
 		if found == nil {
 			continue
 		}

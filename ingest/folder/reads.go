@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (f *ReadFiles) Open(path string, size int64, _ func(string) (int64, bool), 
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
-	return &openReads{Growing: g, files: f, path: path, dir: filepath.Base(filepath.Dir(path))}, nil
+	return &openReads{Growing: g, files: f, path: path, barcode: input.BarcodeOf(path)}, nil
 }
 
 // Close closes what is open between two passes.
@@ -115,10 +116,10 @@ func (f *ReadFiles) Close() error {
 // openReads is a file of called reads.
 type openReads struct {
 	*input.Growing
-	files  *ReadFiles
-	path   string
-	dir    string // name of the folder that it is in
-	failed error  // why it can't be read further
+	files   *ReadFiles
+	path    string
+	barcode string // that the path names
+	failed  error  // why it can't be read further
 }
 
 func (f *openReads) Next() (Found, error) {
@@ -136,7 +137,7 @@ func (f *openReads) Next() (Found, error) {
 			f.failed = err
 			return nil, fmt.Errorf("%s: %w", f.path, reason(err))
 		}
-		if found := f.files.take(r, f.path, f.dir); found != nil {
+		if found := f.files.take(r, f.path, f.barcode); found != nil {
 			return found, nil
 		}
 	}
@@ -160,9 +161,9 @@ func (f *openReads) Close() error {
 	return oldest.Growing.Close()
 }
 
-// take makes a read of a file a found one; it returns nil for a read that isn't taken. dir is
-// the name of the folder, which gives the barcode where the read doesn't, and then the file's name does.
-func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
+// take makes a read of a file a found one; it returns nil for a read that isn't taken. barcode is
+// what the path names, for a read that names none.
+func (f *ReadFiles) take(r *input.Read, path, barcode string) *calledRead {
 	switch {
 	case len(r.Sequence) == 0:
 		f.Metrics.leftOut("empty")
@@ -174,12 +175,7 @@ func (f *ReadFiles) take(r *input.Read, path, dir string) *calledRead {
 		f.Metrics.leftOut("duplex_parent")
 		return nil
 	}
-	if r.Barcode == "" {
-		r.SetFolder(dir)
-	}
-	if r.Barcode == "" {
-		r.SetFile(filepath.Base(path))
-	}
+	r.Barcode = cmp.Or(r.Barcode, barcode)
 	if r.Barcode == "" && (f.Naming.Demultiplexed || f.Naming.Sheet != nil) {
 		r.Barcode = input.Unclassified
 	}
