@@ -131,7 +131,10 @@ func orient(r *Read, a *Alignment) (query, error) {
 		return query{}, err
 	}
 	if !r.OnReference {
-		normal := &normalBases[strand(a.Reverse)]
+		normal := &normalBases[0]
+		if a.Reverse {
+			normal = &normalBases[1]
+		}
 		for i, b := range q.seq {
 			q.seq[i] = normal[b]
 		}
@@ -141,13 +144,6 @@ func orient(r *Read, a *Alignment) (query, error) {
 	}
 	q.dwells, err = cut("dwells", r.Dwells)
 	return q, err
-}
-
-func strand(reverse bool) int {
-	if reverse {
-		return 1
-	}
-	return 0
 }
 
 // normalBases maps the letters of a read to upper-case A, C, G and T, of its own strand
