@@ -48,8 +48,8 @@ type errorCounts struct {
 }
 
 // add counts a checked segment that ends before position end and has the given
-// class. What it shares with the reference waits in p, until [passages.settle]; nil: it is
-// counted at once.
+// class. What it shares with the reference waits in p, until [passages.settle], or is
+// counted at once if p has no blocks.
 func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte, p *passages) {
 	start, reverse, bases := int(s.GetStart()), s.GetReverse(), s.GetBases()
 	c.positions += uint64(end - start)
@@ -57,10 +57,6 @@ func (c *errorCounts) add(s *streampb.Segment, end int, class byte, ref []byte, 
 	bin, qualities, poor := byte(noQuality), s.GetQualities(), isPoor(class)
 	rpos, qpos, base := start, 0, 0
 	var seen [2][binCount]uint32 // aligned bases by quality bin; twice, as one counter at a time waits for itself
-	var own passages
-	if p == nil {
-		p = &own
-	}
 	gaps := p.gaps[:0]
 	for op, rest, ok := align.Ops(s.GetOps()).Next(); ok; op, rest, ok = rest.Next() {
 		switch op.Kind {

@@ -297,8 +297,8 @@ func TestErrorCountsSeeTheReadsStrand(t *testing.T) {
 	seg := &streampb.Segment{Ops: []byte{0xc0, 0x0c}}
 	back := &streampb.Segment{Ops: []byte{0xc0, 0x0c}, Reverse: true}
 	var forward, reverse errorCounts
-	forward.add(seg, 200, 0, ref, nil)
-	reverse.add(back, 200, 0, mirror, nil)
+	forward.add(seg, 200, 0, ref, new(passages))
+	reverse.add(back, 200, 0, mirror, new(passages))
 	if forward.runs != reverse.runs {
 		t.Error("runs of a sequence and of its reverse complement read backwards differ")
 	}

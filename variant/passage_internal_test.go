@@ -79,7 +79,7 @@ func TestPassagesAreCountedAsIfWalked(t *testing.T) {
 			require.NoError(t, err)
 			end := int(s.GetStart()) + extent.Reference
 			got.add(s, end, 0, ref, &p)
-			atOnce.add(s, end, 0, ref, nil)
+			atOnce.add(s, end, 0, ref, new(passages))
 			walked(&want, s, ref)
 			if rnd.IntN(5) == 0 {
 				p.settle(&got, ref)
