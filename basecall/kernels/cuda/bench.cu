@@ -194,6 +194,7 @@ template <class CALL>
 void decoded(CALL call, const std::vector<uint16_t> &some, int classes, void (*on_cpu)(const CALL &), const char *(*on_gpu)(CALL, void *), const std::vector<int> &numbers, int runs) {
 	constexpr int checked = checked_paths;
 	const int steps = call.steps;
+	call.half = call.windows_first = true;
 	std::vector<int32_t> frames(checked);
 	for (int n = 0; n < checked; n++) frames[n] = n % 5 == 4 ? steps * n / checked : steps;
 	std::vector<uint8_t> path((size_t)checked * steps);
@@ -246,8 +247,6 @@ void crf(int state_length, int steps, const std::vector<int> &numbers, int runs)
 			row[4 * state + dropped] = to_half(2 + 3 * (random() % 1000 / 1000.f));
 		}
 	CRF call{};
-	call.half = true;
-	call.windows_first = true;
 	call.steps = steps;
 	call.state_length = state_length;
 	call.stay = 2;
@@ -266,8 +265,6 @@ void ctc(int width, int steps, const std::vector<int> &numbers, int runs) {
 		for (unsigned k = 0; k < classes; k++) some[row * classes + k] = to_half(normal(random) + (k == favoured ? 4 : 0));
 	}
 	CTC call{};
-	call.half = true;
-	call.windows_first = true;
 	call.logits = true;
 	call.steps = steps;
 	call.classes = classes;

@@ -12,16 +12,8 @@
 #include "gpu.h"
 #include "warp.h"
 
-struct CRFWork {
-	CRF call;
-	char *memory;       // CRFMemory of each window
-	int first, windows; // of the call's
-};
-
 namespace {
 
-DEVICE float as_float(float v) { return v; }
-DEVICE float as_float(uint16_t v) { return from_half(v); }
 DEVICE bool is_number(float v) { return (crf_bits(v) & 0x7FFFFFFF) < 0x7F800000; }
 
 // Ordered as floats are.
@@ -42,7 +34,7 @@ DEVICE float sum_of_lanes(float v, int lane) {
 // STATES is the number of states if the compiler is to know it, and 0 for any. SCORE is float, or uint16_t
 // for half floats; BEAM says that a beam is searched.
 template <int STATES, class SCORE, bool BEAM>
-__global__ void __launch_bounds__(128, 4) crf_kernel(const CRFWork work) {
+__global__ void __launch_bounds__(128, 4) crf_kernel(const Part<CRF> work) {
 	const CRF &a = work.call;
 	const int n = STATES ? STATES : 1 << 2 * a.state_length, q = n / 4;
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, window = blockIdx.x * (blockDim.x / 32) + warp;
@@ -125,7 +117,7 @@ __global__ void __launch_bounds__(128, 4) crf_kernel(const CRFWork work) {
 			}
 		}
 		if (lanes_where(!number)) {
-			if (lane == 0) out[t] = crf_no_number;
+			if (lane == 0) out[t] = no_number;
 			return;
 		}
 		top = unordered(highest_of_lanes(ordered(top)));
@@ -484,8 +476,6 @@ __global__ void __launch_bounds__(128, 4) crf_kernel(const CRFWork work) {
 
 namespace {
 
-constexpr size_t most_memory = (size_t)1 << 30; // of windows that are decoded at a time
-
 template <int STATES, class SCORE> const void *crf_of(bool beam) {
 	return beam ? (const void *)crf_kernel<STATES, SCORE, true> : (const void *)crf_kernel<STATES, SCORE, false>;
 }
@@ -501,23 +491,9 @@ template <class SCORE> const void *crf_of(int state_length, bool beam) {
 
 } // namespace
 
-const char *launch_crf(CRF call, void *stream_handle) {
-	cudaStream_t stream = (cudaStream_t)stream_handle;
-	const CRFPlan plan = plan_crf(call, most_memory);
-	const void *kernel = call.half ? crf_of<uint16_t>(call.state_length, call.width > 0) : crf_of<float>(call.state_length, call.width > 0);
-	cudaError_t err;
-	if ((err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shared)) != cudaSuccess) return cudaGetErrorString(err);
-	CRFWork work{};
-	work.call = call;
-	if ((err = cudaMallocAsync((void **)&work.memory, plan.at_a_time * plan.window, stream)) != cudaSuccess) return cudaGetErrorString(err);
-	for (work.first = 0; err == cudaSuccess && work.first < call.windows; work.first += plan.at_a_time) {
-		work.windows = min(plan.at_a_time, call.windows - work.first);
-		void *arguments[] = {&work};
-		err = cudaLaunchKernel(kernel, dim3((work.windows + plan.warps - 1) / plan.warps), dim3(32 * plan.warps), arguments, plan.shared, stream);
-	}
-	const cudaError_t freed = cudaFreeAsync(work.memory, stream);
-	if (err == cudaSuccess) err = freed;
-	return err == cudaSuccess ? nullptr : cudaGetErrorString(err);
+const char *launch_crf(CRF call, void *stream) {
+	const bool beam = call.width > 0;
+	return launch_parts(call, plan_crf(call, most_memory), call.half ? crf_of<uint16_t>(call.state_length, beam) : crf_of<float>(call.state_length, beam), stream);
 }
 
 #endif

@@ -3,39 +3,21 @@
 // bits, so that each operation here is one of there, in its order. Files that include this are
 // compiled without fused products.
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#define BOTH_SIDES __host__ __device__
-#else
-#define BOTH_SIDES
-#endif
+#include "decode.h"
 
-// CRF is some windows to decode. The scores are floats or half floats, [steps][windows][classes] or
-// [windows][steps][classes]. A class is a state and the base that a move to it drops, or, if staying
+// CRF is some windows to decode. A class is a state and the base that a move to it drops, or, if staying
 // is scored for each state, 5 of a state, of which the first is staying.
-//
-// Of each frame the path says whether a base begins there (4) and which is the newest (0 to 3),
-// or that a score was no finite number (crf_no_number), after which there is nothing. The probability
-// is that of the base which begins there.
-struct CRF {
-	const void *scores;
-	bool half, windows_first;
-	const int32_t *frames; // that count, of each window
-	int steps, windows;
+struct CRF : Decoding {
 	int state_length; // bases
 	bool stays;       // are scored
 	float stay;       // otherwise, of all states
 	int width;        // of the beam; 0: the path of the highest product of posterior probabilities
 	float cut;        // of the beam; 0: none
-	uint8_t *path;    // [windows][steps]
-	float *probability;
 };
 
 constexpr int crf_longest_state = 6, crf_widest_beam = 32;
-constexpr uint8_t crf_no_number = 0xFF;
 constexpr int crf_memory = 10; // bases after which sequences that differ before are one
 
 inline bool crf_can(int state_length, int width, float stay, float cut) {
@@ -108,15 +90,6 @@ BOTH_SIDES inline uint64_t crf_extend(uint64_t hash, uint64_t code) {
 	return hash ^ hash >> 29;
 }
 
-// CRFPlan says what a GPU needs to decode. A warp has a window to itself from its first pass to its last, so
-// that no warp waits for another; windows are decoded in parts for which there is memory.
-struct CRFPlan {
-	int warps = 0;     // of a block
-	size_t shared = 0; // bytes of a block
-	size_t window = 0; // bytes in global memory, of each window
-	int at_a_time = 0; // windows
-};
-
 constexpr int crf_states(int state_length) { return 1 << 2 * state_length; }
 constexpr int crf_candidates = 5 * crf_widest_beam;
 
@@ -139,15 +112,9 @@ struct CRFMemory {
 	}
 };
 
-inline CRFPlan plan_crf(const CRF &call, size_t most_global) {
-	CRFPlan p;
+inline DecodePlan plan_crf(const CRF &call, size_t most_global) {
 	const int states = crf_states(call.state_length);
 	const size_t warp = crf_shared(states, call.width > 0);
-	p.warps = warp <= 12 << 10 ? 4 : warp <= 24 << 10 ? 2 : 1;
-	p.shared = p.warps * warp;
-	p.window = CRFMemory(states, call.steps, call.width).all;
-	p.at_a_time = (int)(most_global / p.window) / p.warps * p.warps;
-	if (p.at_a_time < p.warps) p.at_a_time = p.warps;
-	if (p.at_a_time > call.windows) p.at_a_time = call.windows;
-	return p;
+	const int warps = warp <= 12 << 10 ? 4 : warp <= 24 << 10 ? 2 : 1;
+	return DecodePlan(call, warps, warp, CRFMemory(states, call.steps, call.width).all, most_global);
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "half.h"
+#include "decode_cpu.h"
 
 namespace {
 
@@ -68,8 +68,8 @@ struct Window {
 
 	// weigh turns the scores of a frame into weights, if all are numbers.
 	bool weigh(int window, int t) {
-		const size_t first = (a.windows_first ? (size_t)window * a.steps + t : (size_t)t * a.windows + window) * classes();
-		for (int i = 0; i < classes(); i++) row[i] = a.half ? from_half(((const uint16_t *)a.scores)[first + i]) : ((const float *)a.scores)[first + i];
+		const size_t first = row_of(a, window, t) * classes();
+		for (int i = 0; i < classes(); i++) row[i] = score_at(a, first + i);
 		float top = row[0];
 		for (float v : row) {
 			if (!std::isfinite(v)) return false;
@@ -121,7 +121,7 @@ struct Window {
 		float scale = 1;
 		for (int t = frames - 1; t >= 0; t--) {
 			if (!weigh(window, t)) {
-				a.path[(size_t)window * a.steps + t] = crf_no_number;
+				a.path[(size_t)window * a.steps + t] = no_number;
 				return false;
 			}
 			scale = crf_scale(step_back(t, scale));
@@ -309,9 +309,7 @@ struct Window {
 	void decode(int window) {
 		uint8_t *const path = a.path + (size_t)window * a.steps;
 		float *const probability = a.probability + (size_t)window * a.steps;
-		std::fill_n(path, a.steps, 0);
-		std::fill_n(probability, a.steps, 0.f);
-		frames = std::max(0, std::min(a.steps, (int)a.frames[window]));
+		frames = begin_window(a, window);
 		if (frames == 0 || !sums(window)) return;
 		if (a.width > 0)
 			search();

@@ -9,22 +9,14 @@
 #include "gpu.h"
 #include "warp.h"
 
-struct CTCWork {
-	CTC call;
-	char *memory;       // CTCMemory of each window
-	int first, windows; // of the call's
-};
-
 namespace {
 
-DEVICE float ctc_float(float v) { return v; }
-DEVICE float ctc_float(uint16_t v) { return from_half(v); }
 DEVICE uint32_t key_if_any(float worth) { return worth == 0 ? 0 : key_of(worth); }
 
 } // namespace
 
 // SCORE is float, or uint16_t for half floats.
-template <class SCORE> __global__ void __launch_bounds__(32 * ctc_warps, 4) ctc_kernel(const CTCWork work) {
+template <class SCORE> __global__ void __launch_bounds__(32 * ctc_warps, 4) ctc_kernel(const Part<CTC> work) {
 	const CTC &a = work.call;
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, window = blockIdx.x * ctc_warps + warp;
 	if (window >= work.windows) return;
@@ -54,10 +46,10 @@ template <class SCORE> __global__ void __launch_bounds__(32 * ctc_warps, 4) ctc_
 		if (t < frames) {
 			const size_t row = a.windows_first ? (size_t)(work.first + window) * steps + t : (size_t)t * a.windows + work.first + window;
 			const SCORE *const scores = (const SCORE *)a.scores + row * classes;
-			number = ctc_posteriors([&](int k) { return ctc_float(scores[k]); }, classes, a.logits, posteriors + (size_t)t * classes);
+			number = ctc_posteriors([&](int k) { return as_float(scores[k]); }, classes, a.logits, posteriors + (size_t)t * classes);
 		}
 		if (const unsigned wrong = lanes_where(!number)) {
-			if (lane == 0) out[base + lowest_bit(wrong)] = crf_no_number;
+			if (lane == 0) out[base + lowest_bit(wrong)] = no_number;
 			return;
 		}
 	}
@@ -254,29 +246,8 @@ template <class SCORE> __global__ void __launch_bounds__(32 * ctc_warps, 4) ctc_
 
 #include "launch.h"
 
-namespace {
-constexpr size_t ctc_most_memory = (size_t)1 << 30; // of windows that are decoded at a time
-}
-
-const char *launch_ctc(CTC call, void *stream_handle) {
-	cudaStream_t stream = (cudaStream_t)stream_handle;
-	const int at_a_time = ctc_at_a_time(call, ctc_most_memory);
-	cudaError_t err;
-	CTCWork work{};
-	work.call = call;
-	if ((err = cudaMallocAsync((void **)&work.memory, at_a_time * CTCMemory(call.classes, call.steps, call.width).all, stream)) != cudaSuccess) return cudaGetErrorString(err);
-	for (work.first = 0; err == cudaSuccess && work.first < call.windows; work.first += at_a_time) {
-		work.windows = min(at_a_time, call.windows - work.first);
-		const dim3 blocks((work.windows + ctc_warps - 1) / ctc_warps), threads(32 * ctc_warps);
-		if (call.half)
-			ctc_kernel<uint16_t><<<blocks, threads, ctc_warps * ctc_shared, stream>>>(work);
-		else
-			ctc_kernel<float><<<blocks, threads, ctc_warps * ctc_shared, stream>>>(work);
-		err = cudaGetLastError();
-	}
-	const cudaError_t freed = cudaFreeAsync(work.memory, stream);
-	if (err == cudaSuccess) err = freed;
-	return err == cudaSuccess ? nullptr : cudaGetErrorString(err);
+const char *launch_ctc(CTC call, void *stream) {
+	return launch_parts(call, plan_ctc(call, most_memory), call.half ? (const void *)ctc_kernel<uint16_t> : (const void *)ctc_kernel<float>, stream);
 }
 
 #endif

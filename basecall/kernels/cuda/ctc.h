@@ -4,26 +4,16 @@
 // compiled without fused products.
 #pragma once
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 
 #include "crf.h"
 
-// CTC is some windows to decode. The scores are floats or half floats, [steps][windows][classes] or
-// [windows][steps][classes], class 0 that of the blank. Path and probability are as of CRF; the bases are the classes
-// less one.
-struct CTC {
-	const void *scores;
-	bool half, windows_first;
-	const int32_t *frames; // that count, of each window
-	int steps, windows;
+// CTC is some windows to decode. Class 0 is that of the blank; the bases are the classes less one.
+struct CTC : Decoding {
 	int classes;
 	bool logits; // not log-probabilities
 	int width;   // of the beam
 	float cut;   // classes less probable aren't followed
 	float bonus; // factor for each base
-	uint8_t *path; // [windows][steps]
-	float *probability;
 };
 
 constexpr int ctc_most_classes = 5, ctc_widest_beam = 32;
@@ -94,9 +84,6 @@ struct CTCMemory {
 	}
 };
 
-// ctc_at_a_time is the number of windows that some bytes of global memory are enough for.
-inline int ctc_at_a_time(const CTC &call, size_t most_global) {
-	int windows = (int)(most_global / CTCMemory(call.classes, call.steps, call.width).all) / ctc_warps * ctc_warps;
-	if (windows < ctc_warps) windows = ctc_warps;
-	return windows < call.windows ? windows : call.windows;
+inline DecodePlan plan_ctc(const CTC &call, size_t most_global) {
+	return DecodePlan(call, ctc_warps, ctc_shared, CTCMemory(call.classes, call.steps, call.width).all, most_global);
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "half.h"
+#include "decode_cpu.h"
 
 namespace {
 
@@ -31,11 +31,6 @@ struct Window {
 	std::vector<Emission> emissions;
 
 	explicit Window(const CTC &call) : a(call), posteriors((size_t)call.steps * call.classes) {}
-
-	float score(int window, int t, int k) const {
-		const size_t i = (a.windows_first ? (size_t)window * a.steps + t : (size_t)t * a.windows + window) * a.classes + k;
-		return a.half ? from_half(((const uint16_t *)a.scores)[i]) : ((const float *)a.scores)[i];
-	}
 
 	int find(uint64_t hash, int length) const {
 		for (size_t i = 0; i < beam.size(); i++)
@@ -138,12 +133,10 @@ struct Window {
 	void decode(int window) {
 		uint8_t *const path = a.path + (size_t)window * a.steps;
 		float *const probability = a.probability + (size_t)window * a.steps;
-		std::fill_n(path, a.steps, 0);
-		std::fill_n(probability, a.steps, 0.f);
-		const int frames = std::max(0, std::min(a.steps, (int)a.frames[window]));
+		const int frames = begin_window(a, window);
 		for (int t = 0; t < frames; t++)
-			if (!ctc_posteriors([&](int k) { return score(window, t, k); }, a.classes, a.logits, &posteriors[(size_t)t * a.classes])) {
-				path[t] = crf_no_number;
+			if (!ctc_posteriors([&](int k) { return score_at(a, row_of(a, window, t) * a.classes + k); }, a.classes, a.logits, &posteriors[(size_t)t * a.classes])) {
+				path[t] = no_number;
 				return;
 			}
 		emissions.clear();

@@ -93,46 +93,33 @@ int lstm(int argc, char **argv, bool emulated) {
 	return 0;
 }
 
-template <int STATES> bool emulated_crf(const CRFWork &work, const CRFPlan &plan, bool backwards) {
-	const unsigned blocks = (work.windows + plan.warps - 1) / plan.warps;
-	auto run = [&](auto kernel) { return emulator::launch(blocks, 32 * plan.warps, plan.shared, backwards, [&] { kernel(work); }); };
-	if (work.call.width > 0) return work.call.half ? run(crf_kernel<STATES, uint16_t, true>) : run(crf_kernel<STATES, float, true>);
-	return work.call.half ? run(crf_kernel<STATES, uint16_t, false>) : run(crf_kernel<STATES, float, false>);
+// emulated_parts has launch_kernel launch a kernel for each part of a call. What nobody wrote, another part's windows included, is NaN.
+template <class CALL, class RUN> bool emulated_parts(const CALL &call, const DecodePlan &plan, bool backwards, RUN launch_kernel) {
+	std::vector<char> memory(plan.at_a_time * plan.window);
+	return in_parts(call, plan, memory.data(), [&](const Part<CALL> &part, unsigned blocks) {
+		std::fill(memory.begin(), memory.end(), (char)0xFF);
+		return launch_kernel([&](auto kernel) { return emulator::launch(blocks, 32 * plan.warps, plan.shared, backwards, [&] { kernel(part); }); });
+	});
+}
+
+template <int STATES, class LAUNCH> bool emulated_crf(const CRF &call, LAUNCH launch) {
+	if (call.width > 0) return call.half ? launch(crf_kernel<STATES, uint16_t, true>) : launch(crf_kernel<STATES, float, true>);
+	return call.half ? launch(crf_kernel<STATES, uint16_t, false>) : launch(crf_kernel<STATES, float, false>);
 }
 
 bool emulated(const CRF &call, size_t most_memory, bool backwards) {
-	const CRFPlan plan = plan_crf(call, most_memory);
-	CRFWork work{};
-	work.call = call;
-	for (; work.first < call.windows; work.first += plan.at_a_time) {
-		std::vector<char> memory(plan.at_a_time * plan.window, (char)0xFF);
-		work.memory = memory.data();
-		work.windows = min(plan.at_a_time, call.windows - work.first);
-		bool kept;
+	return emulated_parts(call, plan_crf(call, most_memory), backwards, [&](auto launch) {
 		switch (call.state_length) {
-		case 3: kept = emulated_crf<64>(work, plan, backwards); break;
-		case 4: kept = emulated_crf<256>(work, plan, backwards); break;
-		case 5: kept = emulated_crf<1024>(work, plan, backwards); break;
-		default: kept = emulated_crf<0>(work, plan, backwards);
+		case 3: return emulated_crf<64>(call, launch);
+		case 4: return emulated_crf<256>(call, launch);
+		case 5: return emulated_crf<1024>(call, launch);
+		default: return emulated_crf<0>(call, launch);
 		}
-		if (!kept) return false;
-	}
-	return true;
+	});
 }
 
 bool emulated(const CTC &call, size_t most_memory, bool backwards) {
-	const int at_a_time = ctc_at_a_time(call, most_memory);
-	CTCWork work{};
-	work.call = call;
-	for (; work.first < call.windows; work.first += at_a_time) {
-		std::vector<char> memory(at_a_time * CTCMemory(call.classes, call.steps, call.width).all, (char)0xFF);
-		work.memory = memory.data();
-		work.windows = min(at_a_time, call.windows - work.first);
-		const unsigned blocks = (work.windows + ctc_warps - 1) / ctc_warps;
-		auto run = [&](auto kernel) { return emulator::launch(blocks, 32 * ctc_warps, ctc_warps * ctc_shared, backwards, [&] { kernel(work); }); };
-		if (!(call.half ? run(ctc_kernel<uint16_t>) : run(ctc_kernel<float>))) return false;
-	}
-	return true;
+	return emulated_parts(call, plan_ctc(call, most_memory), backwards, [&](auto launch) { return call.half ? launch(ctc_kernel<uint16_t>) : launch(ctc_kernel<float>); });
 }
 
 // decode reads what a decoder is given, runs it and writes what it gives. The arguments from the 13th on are the

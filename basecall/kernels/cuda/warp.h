@@ -1,10 +1,13 @@
-// What a warp does together to keep the best of what its lanes have. Keys are numbers of 32 bits; 0 is what there
-// is not.
+// What a warp that decodes does, whatever network the scores are of: above all, how it keeps the best of what its lanes
+// have. Keys are numbers of 32 bits; 0 is what there is not.
 #pragma once
 #include "crf.h"
 #include "gpu.h"
 
 namespace {
+
+DEVICE float as_float(float v) { return v; }
+DEVICE float as_float(uint16_t v) { return from_half(v); }
 
 // A key of what is worth more than 0, ordered as that is.
 DEVICE uint32_t key_of(float worth) { return crf_bits(worth) + 1; }
