@@ -175,15 +175,9 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 			Samples:   m.Window.Samples,
 			Frames:    m.Window.Samples / m.Network.Stride,
 			Classes:   m.Decoder.classes(),
+			Decoder:   m.decoder(),
 		},
 		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase},
-	}
-	if m.Decoder.Type == decoderCRF {
-		decoder := m.Decoder.crf()
-		c.network.Decoder = &infer.Decoder{CRF: &decoder}
-	} else {
-		decoder := m.ctc()
-		c.network.Decoder = &infer.Decoder{CTC: &decoder}
 	}
 	c.requests.New = func() any {
 		r := &request{caller: c}

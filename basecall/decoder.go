@@ -3,6 +3,7 @@ package basecall
 import (
 	"github.com/porestream/porestream/basecall/crf"
 	"github.com/porestream/porestream/basecall/ctc"
+	"github.com/porestream/porestream/basecall/infer"
 	"github.com/porestream/porestream/basecall/scores"
 )
 
@@ -30,20 +31,21 @@ func (d *DecoderManifest) crf() crf.Config {
 	return crf.Config{StateLength: d.StateLength, StayScore: d.StayScore, BeamWidth: d.BeamWidth, BeamCut: d.BeamCut}
 }
 
-// ctc returns the configuration of a decoder of type ctc.
-func (m *Manifest) ctc() ctc.Config {
-	d := m.Decoder
-	return ctc.Config{Classes: len(d.Labels), Logits: m.Network.Scores == "logits", BeamWidth: d.BeamWidth, BeamCut: d.BeamCut, BaseBonus: d.BaseBonus}
-}
-
-// search is the decoder of a network's scores.
-type search interface {
-	DecodeWindow(w scores.Window) ([]scores.Base, error)
+// decoder returns how the network's scores are decoded.
+func (m *Manifest) decoder() *infer.Decoder {
+	d := &m.Decoder
+	if d.Type == decoderCRF {
+		cfg := d.crf()
+		return &infer.Decoder{CRF: &cfg}
+	}
+	return &infer.Decoder{CTC: &ctc.Config{
+		Classes: len(d.Labels), Logits: m.Network.Scores == "logits", BeamWidth: d.BeamWidth, BeamCut: d.BeamCut, BaseBonus: d.BaseBonus,
+	}}
 }
 
 // labelled is a search with labels and calibrated qualities.
 type labelled struct {
-	search    search
+	search    infer.Search
 	labels    []string // of the bases, in the order of their codes
 	qualities QualityManifest
 	bases     []base
@@ -54,17 +56,11 @@ var _ decoder = (*labelled)(nil)
 
 // newDecoder returns a decoder for a manifest that has been validated.
 func newDecoder(m *Manifest) decoder {
-	d := &labelled{labels: m.Decoder.Labels[1:], qualities: m.Qualities}
-	if m.Decoder.Type != decoderCRF {
-		d.search = ctc.NewDecoder(m.ctc())
-		return d
-	}
-	search, err := crf.NewDecoder(m.Decoder.crf())
+	search, err := m.decoder().Open()
 	if err != nil {
 		panic("basecall: decoder of a valid manifest: " + err.Error())
 	}
-	d.search = search
-	return d
+	return &labelled{search: search, labels: m.Decoder.Labels[1:], qualities: m.Qualities}
 }
 
 // decode implements decoder.

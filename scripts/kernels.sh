@@ -21,14 +21,14 @@ fail() { echo "kernels: $*" >&2; exit 1; }
 
 kind=${1:-}
 out=$PWD/.deps/kernels
-machine='' gpu=1
+machine='' gpu=1 target_cxx=${CXX:-g++}
 case "$kind" in
 cuda) ;;
 docs)
 	scripts/kernels.sh cuda
 	exec python3 scripts/kernels_resources.py docs/operate/gpu-kernels.md <"$out/ptxas.log"
 	;;
-cpu) out=$out/cpu ;;
+cpu) out=$out/cpu gpu=0 ;;
 release)
 	out=$out/release
 	machine=${DEPS_MACHINE:?} target_cxx=${TARGET_CXX:?}
@@ -67,33 +67,36 @@ trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter "-I$headers")
 exact=(-ffp-contract=off) # where Go, CPUs and GPUs have to come to the same bits
 
-if [ "$kind" = cpu ]; then
-	for part in crf ctc; do
-		"$CXX" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
-	done
-	"$CXX" "${flags[@]}" "${exact[@]}" -shared "$source/ops.cpp" "$source/lstm_cpu.cpp" "$work"/{crf,ctc}_cpu.o -o "$work/libporestream_ops.so" &
-	"$CXX" "${flags[@]}" "${exact[@]}" -O2 -Wno-unknown-pragmas -c -x c++ "$source/emulate.cpp" -o "$work/emulate.o" || fail "building the emulator failed"
-	"$CXX" "${flags[@]}" "$source/lstm_cpu.cpp" "$work"/{emulate,crf_cpu,ctc_cpu}.o -o "$work/emulate" || fail "building the emulator failed"
-	wait $! || fail "building the operators failed"
-	mv "$work/emulate" "$work/libporestream_ops.so" "$out/"
-	echo "$stamp" >"$out/.stamp"
-	exit 0
-fi
+hosted=("$work"/{lstm,crf,ctc}_cpu.o) # what computes on the host
 
-# host COMPILER FLAGS...: what runs on the host, for the machine that the compiler is for
+# host FLAGS...: what runs on the host, for the machine that the compiler is for
 host() {
-	"$1" "${flags[@]}" "${exact[@]}" "${@:2}" -c "$source/ops.cpp" -o "$work/ops.o"
-	"$1" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o"
+	"$target_cxx" "${flags[@]}" "${exact[@]}" "$@" -c "$source/ops.cpp" -o "$work/ops.o" || fail "building the operators failed"
+	"$target_cxx" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o" || fail "building the operators failed"
 	for part in crf ctc; do
-		"$1" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o"
+		"$target_cxx" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
 	done
 }
 
-if [ "$gpu" = 0 ]; then
-	host "$target_cxx"
-	"$target_cxx" -shared -s "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu}.o -o "$work/libporestream_ops.so" || fail "linking the operators failed"
-	mv "$work/libporestream_ops.so" "$out/"
+# finish FILE...: what was built takes its place
+finish() {
+	mv "${@/#/$work/}" "$out/"
 	echo "$stamp" >"$out/.stamp"
+}
+
+if [ "$gpu" = 0 ]; then
+	built=(libporestream_ops.so)
+	if [ "$kind" = cpu ]; then
+		built+=(emulate)
+		"$CXX" "${flags[@]}" "${exact[@]}" -O2 -Wno-unknown-pragmas -c -x c++ "$source/emulate.cpp" -o "$work/emulate.o" &
+	fi
+	host
+	"$target_cxx" -shared -s "$work/ops.o" "${hosted[@]}" -o "$work/libporestream_ops.so" || fail "linking the operators failed"
+	if [ "$kind" = cpu ]; then
+		wait $! || fail "building the emulator failed"
+		"$CXX" "$work/emulate.o" "${hosted[@]}" -o "$work/emulate" || fail "linking the emulator failed"
+	fi
+	finish "${built[@]}"
 	exit 0
 fi
 
@@ -114,7 +117,7 @@ if [ "$(cat "$cuda/.wheels" 2>/dev/null)" != "$wheels" ]; then
 fi
 nv=$cuda/nvidia/cu13
 export PATH=$nv/bin:$PATH
-host "${target_cxx:-$CXX}" -DPORESTREAM_CUDA
+host -DPORESTREAM_CUDA
 # compile NAME OPTIONS...: one of the kernels
 compile() {
 	nvcc -std=c++17 -O3 -ccbin "$CXX" "${targets[@]}" --threads 2 -Xptxas -v -Xcompiler -fPIC,-fvisibility=hidden "${@:2}" \
@@ -123,19 +126,18 @@ compile() {
 compile lstm
 compile crf -fmad=false
 compile ctc -fmad=false
+compiled=("${hosted[@]}" "$work"/{lstm,crf,ctc}.o)
 if [ "$kind" = release ]; then
 	# The runtime is taken as it lies in the wheel, by the linker that knows the oldest glibc.
-	"$target_cxx" -shared -s "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o "$nv/lib/libcudart_static.a" -lpthread -ldl -lrt -o "$work/libporestream_ops.so" ||
+	"$target_cxx" -shared -s "$work/ops.o" "${compiled[@]}" "$nv/lib/libcudart_static.a" -lpthread -ldl -lrt -o "$work/libporestream_ops.so" ||
 		fail "linking the operators failed"
-	mv "$work/libporestream_ops.so" "$out/"
-	echo "$stamp" >"$out/.stamp"
+	finish libporestream_ops.so
 	exit 0
 fi
 compile bench
-nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work"/{ops,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o -o "$work/libporestream_ops.so" -Xlinker -s ||
+nvcc -ccbin "$CXX" -shared -cudart static "-L$nv/lib" "$work/ops.o" "${compiled[@]}" -o "$work/libporestream_ops.so" -Xlinker -s ||
 	fail "linking the operators failed"
-nvcc -ccbin "$CXX" -cudart static "-L$nv/lib" "$work"/{bench,lstm_cpu,crf_cpu,ctc_cpu,lstm,crf,ctc}.o -o "$work/bench" -Xlinker -s || fail "linking the measuring program failed"
+nvcc -ccbin "$CXX" -cudart static "-L$nv/lib" "$work/bench.o" "${compiled[@]}" -o "$work/bench" -Xlinker -s || fail "linking the measuring program failed"
 python3 scripts/kernels_resources.py <"$work/ptxas.log" >/dev/null
-mv "$work/ptxas.log" "$work/libporestream_ops.so" "$work/bench" "$out/"
-echo "$stamp" >"$out/.stamp"
+finish ptxas.log libporestream_ops.so bench
 echo "kernels: $out/libporestream_ops.so" >&2

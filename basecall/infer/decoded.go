@@ -43,13 +43,13 @@ func (d *Decoder) kernel() bool {
 	return kernels.DecodesCRF(*d.CRF)
 }
 
-// searcher decodes windows on the CPU.
-type searcher interface {
+// Search is a decoder in Go, [crf.Decoder] or [ctc.Decoder]: of one window after the other.
+type Search interface {
 	DecodeWindow(w scores.Window) ([]scores.Base, error)
 }
 
-// open returns the decoder in Go.
-func (d *Decoder) open() (searcher, error) {
+// Open returns a decoder in Go.
+func (d *Decoder) Open() (Search, error) {
 	if d.CTC != nil {
 		return ctc.NewDecoder(*d.CTC), nil
 	}

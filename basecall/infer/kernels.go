@@ -228,7 +228,7 @@ func (r *Runners) compareWith(plain Network, opts Options) error {
 // compareDecoded has each runner decode a window and compares that with what the CPU decodes of the scores of the network that the
 // device decodes, scored, which in turn are compared with those of the plain one.
 func (r *Runners) compareDecoded(plain, scored Network, opts Options) error {
-	decoder, err := plain.Decoder.open()
+	decoder, err := plain.Decoder.Open()
 	if err != nil {
 		return err
 	}

@@ -180,16 +180,15 @@ func licenceTexts(root string, packages []string) ([]text, error) {
 			if !entry.Type().IsRegular() || !licenceFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
 				continue
 			}
-			path := filepath.Join(dir, entry.Name())
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return nil, fmt.Errorf("reading a licence: %w", err)
-			}
-			name, err := filepath.Rel(root, path)
+			name, err := filepath.Rel(root, filepath.Join(dir, entry.Name()))
 			if err != nil {
 				return nil, fmt.Errorf("naming a licence: %w", err)
 			}
-			texts = append(texts, text{filepath.ToSlash(name), data})
+			licence, err := readLicence(root, filepath.ToSlash(name))
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, licence)
 		}
 	}
 	if len(texts) == 0 {
@@ -217,32 +216,23 @@ func nativeParts(tree string, t target, tools tools) ([]part, error) {
 		return nil, err
 	}
 	minimap2.purl = "pkg:pypi/mappy@" + minimap2.version
-	licence, err := tools.licence()
-	if err != nil {
-		return nil, err
-	}
 	zig := part{kind: nativeLibrary, name: "zig", version: zigVersion, purl: "pkg:pypi/ziglang@" + zigVersion, spdx: []string{"MIT", llvmLicence},
 		about: "its C compiler's run time is linked into the programs, and LLVM's of C++ into " + kernels.LibraryName}
+	ofLLVM := filepath.Join(tools.zig(), "lib")
 	for _, file := range []struct {
-		part *part
-		path string
+		part   *part
+		folder string
+		name   string // below the folder, and the part's
 	}{
-		{&ort, filepath.Join(deps, "onnxruntime", "LICENSE")}, {&ort, filepath.Join(deps, "onnxruntime", "ThirdPartyNotices.txt")},
-		{&minimap2, filepath.Join(deps, "minimap2", "include", "LICENSE.txt")}, {&zig, licence},
+		{&ort, filepath.Join(deps, "onnxruntime"), "LICENSE"}, {&ort, filepath.Join(deps, "onnxruntime"), "ThirdPartyNotices.txt"},
+		{&minimap2, filepath.Join(deps, "minimap2", "include"), "LICENSE.txt"},
+		{&zig, tools.zig(), "LICENSE"}, {&zig, ofLLVM, "libcxx/LICENSE.TXT"}, {&zig, ofLLVM, "libcxxabi/LICENSE.TXT"}, {&zig, ofLLVM, "libunwind/LICENSE.TXT"},
 	} {
-		data, err := os.ReadFile(file.path)
+		licence, err := readLicence(file.folder, file.name)
 		if err != nil {
-			return nil, fmt.Errorf("reading a licence: %w", err)
+			return nil, err
 		}
-		file.part.texts = append(file.part.texts, text{filepath.Base(file.path), data})
-	}
-	for _, library := range []string{"libcxx", "libcxxabi", "libunwind"} {
-		name := library + "/LICENSE.TXT"
-		data, err := os.ReadFile(filepath.Join(tools.zig(), "lib", filepath.FromSlash(name)))
-		if err != nil {
-			return nil, fmt.Errorf("reading a licence: %w", err)
-		}
-		zig.texts = append(zig.texts, text{name, data})
+		file.part.texts = append(file.part.texts, licence)
 	}
 	parts := []part{ort, minimap2, zig}
 	if t.gpu {
@@ -253,6 +243,15 @@ func nativeParts(tree string, t target, tools tools) ([]part, error) {
 		parts = append(parts, cuda)
 	}
 	return parts, nil
+}
+
+// readLicence reads a text by its name below a folder, which the part's has it by, too.
+func readLicence(folder, name string) (text, error) {
+	content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+	if err != nil {
+		return text{}, fmt.Errorf("reading a licence: %w", err)
+	}
+	return text{name, content}, nil
 }
 
 // llvmLicence is that of the libraries of C++ that come with Zig.
@@ -278,15 +277,14 @@ func cudaPart(tree string, tools tools) (part, error) {
 	if p.sha256, err = hashFile(filepath.Join(tools.cuda(), "nvidia", "cu13", "lib", "libcudart_static.a")); err != nil {
 		return part{}, err
 	}
-	const name = "License.txt"
-	content, err := os.ReadFile(filepath.Join(tools.cuda(), "nvidia_cuda_runtime-"+p.version+".dist-info", "licenses", name))
+	licence, err := readLicence(filepath.Join(tools.cuda(), "nvidia_cuda_runtime-"+p.version+".dist-info", "licenses"), "License.txt")
 	if err != nil {
-		return part{}, fmt.Errorf("reading a licence: %w", err)
+		return part{}, err
 	}
-	if !bytes.Contains(content, []byte("libcudart_static.a")) {
-		return part{}, fmt.Errorf("%s of nvidia-cuda-runtime %s no longer lists libcudart_static.a: read whether it may be passed on", name, p.version)
+	if !bytes.Contains(licence.data, []byte("libcudart_static.a")) {
+		return part{}, fmt.Errorf("%s of nvidia-cuda-runtime %s no longer lists libcudart_static.a: read whether it may be passed on", licence.name, p.version)
 	}
-	p.texts = []text{{name, content}}
+	p.texts = []text{licence}
 	return p, nil
 }
 

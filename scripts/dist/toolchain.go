@@ -24,7 +24,6 @@ func (t tools) cc(target target) string  { return filepath.Join(t.dir, "cc-"+tar
 func (t tools) cxx(target target) string { return filepath.Join(t.dir, "cxx-"+target.goarch) }
 func (t tools) ar() string               { return filepath.Join(t.dir, "ar") }
 func (t tools) cuda() string             { return filepath.Join(t.dir, "cuda") } // NVIDIA's compiler; scripts/kernels.sh fetches it
-func (t tools) licence() (string, error) { return existing(filepath.Join(t.zig(), "LICENSE")) }
 
 // toolchain fetches Zig by its hash, unless it is there, and makes the commands that
 // stand for a compiler and an archiver.

@@ -32,7 +32,7 @@ def table(rows):
 def throughput(section):
     """Of what pore bench basecall gives."""
     for row in section.get("rows", []):
-        if isinstance(row, dict) and isinstance(row.get("all_cores"), dict):
+        if isinstance(row.get("all_cores"), dict):
             return row["all_cores"]
     return None
 
