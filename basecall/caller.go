@@ -334,10 +334,10 @@ func (c *Caller) decode(s scores.Window, w window) ([]base, error) {
 	return bases, nil
 }
 
-// Watch returns when a device hangs, with an error that says so, or when ctx
+// Watchdog returns when a device hangs, with an error that says so, or when ctx
 // ends, with nil. A hung device can't be had back in this process.
-func (c *Caller) Watch(ctx context.Context) error {
-	if err := c.batcher.Watch(ctx); err != nil {
+func (c *Caller) Watchdog(ctx context.Context) error {
+	if err := c.batcher.Watchdog(ctx); err != nil {
 		return fmt.Errorf("device %s: %w", c.device, err)
 	}
 	return nil

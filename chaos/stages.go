@@ -40,7 +40,7 @@ func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[
 	}
 	topics := stream.NewTopics("")
 	return map[string]stream.NewHandler{
-		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: g, Caller: caller}),
+		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: g, Variant: caller}),
 		topics.Calls: annotatestage.New(annotatestage.Config{
 			Topics: topics, VariantsPartitions: partitions[topics.Variants],
 			Annotator: annotator, Haplotypes: annotatestage.GeneHaplotypes{Genes: haplotypes},

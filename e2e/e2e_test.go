@@ -210,7 +210,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, "cpu", summary["device"])
 	require.Equal(t, "fp32", summary["precision"])
 	require.NotEmpty(t, summary["model"])
-	require.NotEmpty(t, summary["caller_model"])
+	require.NotEmpty(t, summary["variant_model"])
 	for _, q := range []string{"p50", "p99"} {
 		require.Greater(t, summary["latency_ms"].(map[string]any)[q], 0.0)
 	}

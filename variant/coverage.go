@@ -43,10 +43,10 @@ type watched struct {
 	said  *streampb.Coverage // nil: nothing yet
 }
 
-// Watch makes the region say how deep parts of its contig are covered, and how many reads
+// SetTargets makes the region say how deep parts of its contig are covered, and how many reads
 // show what is named there; see [Region.Coverage]. What lies outside its core is left to
-// other regions. It replaces what was watched before and belongs before the first segment.
-func (r *Region) Watch(targets Targets) {
+// other regions. It replaces the targets before and belongs before the first segment.
+func (r *Region) SetTargets(targets Targets) {
 	r.coverage = coverage{tiles: make(map[int][]*watched)}
 	named := slices.SortedFunc(slices.Values(targets.Named), compareNamed)
 	for _, s := range Union(targets.Spans) {

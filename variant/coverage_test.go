@@ -39,7 +39,7 @@ func depths(t testing.TB, list []*streampb.Coverage) map[int]int {
 func finalCoverage(t testing.TB, s *sample, spans []variant.Span, segments []*streampb.Segment) ([]*streampb.Coverage, []*streampb.Call) {
 	t.Helper()
 	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
-	r.Watch(variant.Targets{Spans: spans})
+	r.SetTargets(variant.Targets{Spans: spans})
 	apply(t, r, segments...)
 	calls := finalize(t, r)
 	return r.Coverage(), calls
@@ -133,7 +133,7 @@ func TestFinalCoverageIsAFunctionOfTheSet(t *testing.T) {
 		order := slices.Clone(segments)
 		rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		r := region(t, s.contig, 0, variant.Config{Sample: "s"})
-		r.Watch(variant.Targets{Spans: spans})
+		r.SetTargets(variant.Targets{Spans: spans})
 		revisions := make(map[int64]uint64)
 		out := make(map[string]string)
 		take := func(final bool) {
@@ -189,7 +189,7 @@ func TestCoverageOfLateReads(t *testing.T) {
 	s := newSample(t, 36, 2000)
 	segments := s.segments(t, 40, 1500, 0, 2000)
 	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
-	r.Watch(variant.Targets{Spans: []variant.Span{{Start: 990, End: 1000}}})
+	r.SetTargets(variant.Targets{Spans: []variant.Span{{Start: 990, End: 1000}}})
 	apply(t, r, segments[:20]...)
 	finalize(t, r)
 	before := r.Coverage()
@@ -217,7 +217,7 @@ func TestCoverageOfNeighbouringRegions(t *testing.T) {
 	seen := make(map[int]int)
 	for index := range 2 {
 		r := region(t, s.contig, index, variant.Config{Sample: "s"})
-		r.Watch(variant.Targets{Spans: spans})
+		r.SetTargets(variant.Targets{Spans: spans})
 		for _, seg := range segments {
 			if int(seg.GetRegion()) == index {
 				apply(t, r, seg)
@@ -261,7 +261,7 @@ func BenchmarkWatched(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := region(b, s.contig, 0, variant.Config{})
-				r.Watch(variant.Targets{Spans: spans})
+				r.SetTargets(variant.Targets{Spans: spans})
 				for _, seg := range segments {
 					apply(b, r, seg)
 					evaluate(b, r)

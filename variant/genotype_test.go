@@ -220,7 +220,7 @@ func TestNetworkFails(t *testing.T) {
 	sound, failing := &variant.DoseNetwork{}, &variant.DoseNetwork{}
 	build := func(n variant.Network) *variant.Region {
 		r := region(t, haplotypes[0].contig, 0, variant.Config{Ploidy: variant.Diploid, Network: n})
-		r.Watch(variant.Targets{Spans: []variant.Span{{Start: 500, End: 9000}}})
+		r.SetTargets(variant.Targets{Spans: []variant.Span{{Start: 500, End: 9000}}})
 		return r
 	}
 	state := func(r *variant.Region) string {

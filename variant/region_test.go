@@ -139,13 +139,13 @@ func TestReadsThatGoOnLeaveNoTrace(t *testing.T) {
 			e.ReadId += " elsewhere"
 		}
 		plain := region(t, s.contig, 0, cfg)
-		plain.Watch(variant.Targets{Spans: spans})
+		plain.SetTargets(variant.Targets{Spans: spans})
 		apply(t, plain, segments...)
 		want := final(plain)
 
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		r := region(t, s.contig, 0, cfg)
-		r.Watch(variant.Targets{Spans: spans})
+		r.SetTargets(variant.Targets{Spans: spans})
 		r.SetLimits(1<<(8+seed), 10)
 		others := s.segments(t, len(segments), 1500, 0, 6000) // of which no final one comes
 		for i, seg := range segments {

@@ -45,7 +45,7 @@ func NewRestorer(contig *genome.Contig, index int, cfg Config, targets Targets) 
 		return nil, err
 	}
 	if len(targets.Spans) > 0 {
-		r.Watch(targets)
+		r.SetTargets(targets)
 	}
 	return &Restorer{region: r, batches: -1, reads: make(map[int]readsOf)}, nil
 }

@@ -40,7 +40,7 @@ func named(name string, pos int, ref, alt string) variant.Named {
 func shownBy(t testing.TB, s *sample, cfg variant.Config, targets variant.Targets, segments []*streampb.Segment) (map[string]*streampb.Shown, []*streampb.Call) {
 	t.Helper()
 	r := region(t, s.contig, 0, cfg)
-	r.Watch(targets)
+	r.SetTargets(targets)
 	apply(t, r, segments...)
 	calls := finalize(t, r)
 	out := make(map[string]*streampb.Shown)
@@ -272,7 +272,7 @@ func TestShownIsAFunctionOfTheSet(t *testing.T) {
 				shuffled.Named[i], shuffled.Named[j] = shuffled.Named[j], shuffled.Named[i]
 			})
 			r := region(t, s.contig, 0, cfg)
-			r.Watch(shuffled)
+			r.SetTargets(shuffled)
 			every := []int{1, 7, 1000, 3}[seed]
 			newest := make(map[int64]*streampb.Coverage)
 			take := func() {

@@ -175,10 +175,10 @@ func TestRestoredRegionGoesOn(t *testing.T) {
 		spans := []variant.Span{{900, 1100}, {2000, 4200}}
 		batchBytes := []int{1 << 20, 700, 1}[rnd.IntN(3)]
 		whole := region(t, s.contig, 0, cfg)
-		whole.Watch(variant.Targets{Spans: spans})
+		whole.SetTargets(variant.Targets{Spans: spans})
 		whole.SetLimits(batchBytes, 10)
 		restored := region(t, s.contig, 0, cfg)
-		restored.Watch(variant.Targets{Spans: spans})
+		restored.SetTargets(variant.Targets{Spans: spans})
 		restored.SetLimits(batchBytes, 10)
 		known := make(map[string]string) // content by name and version
 		for i, st := range withPartials(steps(t, s, rnd, 60, 1500), rnd) {
@@ -238,7 +238,7 @@ func goldenRegion(t testing.TB) (*genome.Contig, variant.Config, []variant.Span,
 	cfg := variant.Config{Sample: "s", MaxDepth: 6, MinDepth: 3}
 	spans := []variant.Span{{900, 1100}}
 	r := region(t, s.contig, 0, cfg)
-	r.Watch(variant.Targets{Spans: spans})
+	r.SetTargets(variant.Targets{Spans: spans})
 	r.SetLimits(600, 10)
 	for i, st := range steps(t, s, rand.New(rand.NewPCG(1, 1)), 24, 1500) {
 		if st.segment != nil {

@@ -226,13 +226,13 @@ func (n *Network) run(ctx context.Context, inputs, results []float32, windows in
 	return nil
 }
 
-// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil.
-func (n *Network) Watch(ctx context.Context) error {
+// Watchdog returns when a device hangs, with an error that says so, or when ctx ends, with nil.
+func (n *Network) Watchdog(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := make(chan error, len(n.batchers))
 	for _, b := range n.batchers {
-		go func() { first <- b.Watch(ctx) }()
+		go func() { first <- b.Watchdog(ctx) }()
 	}
 	if err := <-first; err != nil {
 		return fmt.Errorf("device %s: %w", n.device, err)

@@ -156,13 +156,13 @@ func (m *member) score(ctx context.Context, alleles []annotate.Spelled, scores [
 	return nil
 }
 
-// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil.
-func (s *Scorer) Watch(ctx context.Context) error {
+// Watchdog returns when a device hangs, with an error that says so, or when ctx ends, with nil.
+func (s *Scorer) Watchdog(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := make(chan error, len(s.members))
 	for i := range s.members {
-		go func() { first <- s.members[i].network.Watch(ctx) }()
+		go func() { first <- s.members[i].network.Watchdog(ctx) }()
 	}
 	return <-first
 }

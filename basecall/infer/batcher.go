@@ -173,9 +173,9 @@ func (b *Batcher) Close() error {
 	return err
 }
 
-// Watch returns when a runner hangs, with a [HungError], or when ctx ends, with
+// Watchdog returns when a runner hangs, with a [HungError], or when ctx ends, with
 // nil.
-func (b *Batcher) Watch(ctx context.Context) error {
+func (b *Batcher) Watchdog(ctx context.Context) error {
 	select {
 	case <-b.hung:
 		return b.failure

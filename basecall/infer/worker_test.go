@@ -213,7 +213,7 @@ func TestHungRunner(t *testing.T) {
 		f.fakes[0].fail = func(int) error { time.Sleep(time.Hour); return nil }
 		f.fakes[1].fail = f.fakes[0].fail
 		watched := make(chan error)
-		go func() { watched <- f.Watch(t.Context()) }()
+		go func() { watched <- f.Watchdog(t.Context()) }()
 		start := time.Now()
 		p := f.NewProducer(7)
 		for i := range 7 {
@@ -250,7 +250,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		defer f.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		require.NoError(t, f.Watch(ctx))
+		require.NoError(t, f.Watchdog(ctx))
 	})
 }
 

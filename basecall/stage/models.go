@@ -96,22 +96,22 @@ func (o one) Use(context.Context, *streampb.Run, Choice) (*Model, func(), error)
 // began with.
 type choices struct {
 	choose  func(*streampb.Run) Choice
-	runs    map[string]Choice
+	byRun   map[string]Choice
 	version uint64
 }
 
 func newChoices(choose func(*streampb.Run) Choice) *choices {
-	return &choices{choose: choose, runs: make(map[string]Choice)}
+	return &choices{choose: choose, byRun: make(map[string]Choice)}
 }
 
 // begin chooses a model for a run, unless it has one. A run keeps it when it has ended, as its markers stay, too: reads that come
 // late are called with the model of the others. That is some 200 bytes a run.
 func (c *choices) begin(run *streampb.Run) {
-	if _, known := c.runs[run.GetId()]; known {
+	if _, known := c.byRun[run.GetId()]; known {
 		return
 	}
 	if chosen := c.choose(run); chosen.Model != "" {
-		c.runs[run.GetId()] = chosen
+		c.byRun[run.GetId()] = chosen
 		c.version++
 	}
 }
@@ -121,7 +121,7 @@ func (c *choices) of(run *streampb.Run) Choice {
 	if c == nil {
 		return Choice{} // there is one model for all
 	}
-	return c.runs[run.GetId()]
+	return c.byRun[run.GetId()]
 }
 
 const (
@@ -133,9 +133,9 @@ const (
 )
 
 func (c *choices) appendState(b []byte) []byte {
-	b = packed.AppendLen(append(b, choicesVersion), len(c.runs))
-	for _, id := range slices.Sorted(maps.Keys(c.runs)) {
-		chosen := c.runs[id]
+	b = packed.AppendLen(append(b, choicesVersion), len(c.byRun))
+	for _, id := range slices.Sorted(maps.Keys(c.byRun)) {
+		chosen := c.byRun[id]
 		for _, text := range []string{id, chosen.Model, chosen.Precision, chosen.Identity} {
 			b = packed.AppendBytes(b, text)
 		}
@@ -166,7 +166,7 @@ func (c *choices) restoreState(b []byte) error {
 	if err := in.Done(); err != nil {
 		return fmt.Errorf("restoring what runs are called with: %w", err)
 	}
-	c.runs = runs
+	c.byRun = runs
 	c.version++
 	return nil
 }

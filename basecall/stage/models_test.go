@@ -325,8 +325,8 @@ func FuzzChoices(f *testing.F) {
 		if err := again.restoreState(c.appendState(nil)); err != nil {
 			t.Fatal(err)
 		}
-		if fmt.Sprint(c.runs) != fmt.Sprint(again.runs) {
-			t.Fatalf("%v and %v", c.runs, again.runs)
+		if fmt.Sprint(c.byRun) != fmt.Sprint(again.byRun) {
+			t.Fatalf("%v and %v", c.byRun, again.byRun)
 		}
 	})
 }

@@ -387,9 +387,9 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if err != nil {
 		return err
 	}
-	callerName := models.None
+	networkName := models.None
 	if scorer != nil {
-		callerName = scorer.Model().Manifest.Name
+		networkName = scorer.Model().Manifest.Name
 		defer func() { err = errors.Join(err, scorer.Close()) }()
 	}
 	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
@@ -414,8 +414,8 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	var basecallers []*streampb.ModelReads
 	var motifs event.MotifCounts
 	counts, err := alignments.Call(ctx, aligned.Options{
-		Caller: caller, Primers: primers, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
-		CalledBy: cfg.calledBy, CallerName: callerName, Strict: cfg.calling.Strict,
+		Variant: caller, Primers: primers, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
+		CalledBy: cfg.calledBy, NetworkName: networkName, Strict: cfg.calling.Strict,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
 		basecallers = stream.AddModelReads(basecallers, variantstage.ModelReads(r.Models)...)
@@ -445,7 +445,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	} else if counts.Faulty() > 0 {
 		logger.Warn("alignments that can't be used were left out", "file", name, "counts", counts)
 	}
-	modelSummary := pipeline.Summary{CallerModel: callerName}
+	modelSummary := pipeline.Summary{VariantModel: networkName}
 	modelSummary.SetModels(map[string][]*streampb.ModelReads{sample: basecallers})
 	for _, warning := range modelSummary.ModelWarnings() {
 		logger.Warn(warning, "file", name)

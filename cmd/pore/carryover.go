@@ -351,7 +351,7 @@ func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample,
 	}
 	defer func() { err = cmp.Or(err, in.Close()) }()
 	options := m.options
-	options.Sample, options.Caller = sample, variant.Config{Sample: sample}
+	options.Sample, options.Variant = sample, variant.Config{Sample: sample}
 	_, err = in.Support(ctx, options, table.Alleles(), func(contig string, first int, counts []variant.Support) {
 		for i, n := range counts {
 			t := &total[contig][first+i]

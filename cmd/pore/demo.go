@@ -106,7 +106,7 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 		Registry: ops.NewRegistry(cli.Version), Logger: logger,
 		OnStart: func(s pipeline.Start) {
 			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s, variant model %s.\n\n",
-				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device, s.CallerModel)
+				s.Reads, cli.SI(s.Samples), cfg.pace, s.Model, s.Device, s.VariantModel)
 		},
 		OnVariant: func(v *event.Variant) { show(v.Text()) },
 		OnAlert: func(a *watchlist.Alert) {

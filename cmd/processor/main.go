@@ -182,7 +182,7 @@ func run(ctx context.Context, cfg config) error {
 		live.Server = server
 	}
 	page := livepage.New(live)
-	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "precision", engines.Precision(), "model", engines.Model(), "caller_model", engines.VariantModel(), "listen", server.Addr())
+	logger.Info("processor started", "stages", strings.Join(stages, ","), "device", engines.Device(), "precision", engines.Precision(), "model", engines.Model(), "variant_model", engines.VariantModel(), "listen", server.Addr())
 
 	group, runCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(runCtx) })

@@ -103,19 +103,19 @@ type Page struct {
 // Start is what is about to run.
 type Start struct {
 	Device, Model  string
-	CallerModel    string
+	VariantModel   string
 	Runs           []*streampb.Run
 	Reads, Samples int64
 }
 
 // Result is what a run came to.
 type Result struct {
-	Genome *genome.Genome
-	Runs   []*streampb.Run
-	Caller variant.Config // thresholds that the variants were called with
-	Survey processor.Survey
-	Fold   *Fold
-	Alerts *AlertFold // nil without panels
+	Genome  *genome.Genome
+	Runs    []*streampb.Run
+	Variant variant.Config // thresholds that the variants were called with
+	Survey  processor.Survey
+	Fold    *Fold
+	Alerts  *AlertFold // nil without panels
 	// Methylation is nil where modified bases aren't counted.
 	Methylation *MethylationFold
 	Summary     Summary
@@ -392,7 +392,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		summary.Skipped = int64(p.Skipped())
 		summary.Rejected += summary.Skipped
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Caller: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Methylation: methylated, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Variant: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Methylation: methylated, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {
@@ -416,14 +416,14 @@ func (r *run) demultiplexed(runs []*streampb.Run) []*streampb.Run {
 }
 
 func (r *run) announce(player player) {
-	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), CallerModel: r.engines.VariantModel(), Runs: player.Runs()}
+	start := Start{Device: r.engines.Device(), Model: r.engines.Model(), VariantModel: r.engines.VariantModel(), Runs: player.Runs()}
 	if r.recording != nil {
 		start.Reads = int64(r.recording.Len())
 		for i := range r.recording.Len() {
 			start.Samples += int64(r.recording.Entry(i).NumSamples)
 		}
 	}
-	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "caller_model", start.CallerModel, "reads", start.Reads, "samples", start.Samples)
+	r.cfg.Logger.Info("run begins", "device", start.Device, "model", start.Model, "variant_model", start.VariantModel, "reads", start.Reads, "samples", start.Samples)
 	if r.cfg.OnStart != nil {
 		r.cfg.OnStart(start)
 	}

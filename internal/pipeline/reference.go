@@ -204,7 +204,7 @@ func (r *Result) writeReference(prefix func(name string) string, sample string, 
 	records := r.Fold.ReferenceRecords(sample, r.Genome)
 	if r.Survey.GVCF {
 		if err := wholefile.Write(prefix("variants.g.vcf"), func(w *bufio.Writer) error {
-			return WriteGVCF(w, r.Caller, r.VCFVersion, r.Survey.Symbol(), records, variants)
+			return WriteGVCF(w, r.Variant, r.VCFVersion, r.Survey.Symbol(), records, variants)
 		}); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (r *Result) Write(ctx context.Context, dir string) error {
 		r.Summary.Files[sample] = prefix + "variants.vcf"
 		variants := r.Fold.Variants(sample, r.Genome.Rank)
 		err := wholefile.Write(filepath.Join(dir, prefix+"variants.vcf"), func(w *bufio.Writer) error {
-			return WriteVCF(w, r.Genome, sample, r.Caller, r.VCFVersion, variants)
+			return WriteVCF(w, r.Genome, sample, r.Variant, r.VCFVersion, variants)
 		})
 		if err != nil {
 			return err

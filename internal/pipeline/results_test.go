@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func TestWarning(t *testing.T) {
 // TestModelWarnings: a line for each sample that mixes models, and for each with some that the variant model
 // was not made for.
 func TestModelWarnings(t *testing.T) {
-	s := Summary{CallerModel: "wide"}
+	s := Summary{VariantModel: "wide"}
 	s.SetModels(map[string][]*streampb.ModelReads{
 		"a": {{Name: "hac@5", Reads: 70}, {Name: "hac@4", Reads: 30}},
 		"b": {{Name: "hac@5", Reads: 10}},
@@ -105,4 +106,25 @@ func TestModelWarnings(t *testing.T) {
 		"sample a mixes basecalling models: hac@5 (70.0 %), hac@4 (30.0 %)",
 		"sample c: variant model wide was not made for reads of fast (75.0 %); calls where they are 5 % and more say ModelMismatch, and --strict-models refuses",
 	}, s.ModelWarnings())
+}
+
+// TestSummaryHasTheVariantModelUnderBothNames: those who read summary.json find it under the former name, too, and
+// what an earlier version wrote is read.
+func TestSummaryHasTheVariantModelUnderBothNames(t *testing.T) {
+	text, err := json.Marshal(Summary{Reads: 3, VariantModel: "wide", Files: map[string]string{"s": "variants.vcf"}})
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(text, &fields))
+	require.Equal(t, "wide", fields["variant_model"])
+	require.Equal(t, "wide", fields["caller_model"])
+	for name, tt := range map[string]struct{ text, want string }{
+		"both":    {string(text), "wide"},
+		"former":  {`{"reads": 3, "caller_model": "narrow", "files": {"s": "variants.vcf"}}`, "narrow"},
+		"current": {`{"reads": 3, "variant_model": "wide", "files": {"s": "variants.vcf"}}`, "wide"},
+	} {
+		var s Summary
+		require.NoError(t, json.Unmarshal([]byte(tt.text), &s), name)
+		require.Equal(t, Summary{Reads: 3, VariantModel: tt.want, Files: map[string]string{"s": "variants.vcf"}}, s, name)
+	}
+	require.Error(t, json.Unmarshal([]byte(`{"reads": "three"}`), new(Summary)))
 }

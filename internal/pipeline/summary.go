@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -57,7 +58,7 @@ type Summary struct {
 	Device           string             `json:"device"`
 	Precision        string             `json:"precision"` // of the basecaller's network: "fp32", "fp16" or "int8"
 	Model            string             `json:"model"`
-	CallerModel      string             `json:"caller_model"` // "none": the analytic model
+	VariantModel     string             `json:"variant_model"` // "none": the analytic model
 	Latency          Latency            `json:"latency_ms"`
 	// Files are the names of the VCF of each sample, variants.vcf if there is one sample; a sample's other files begin
 	// as its VCF does. [Result.Write] sets it.
@@ -69,6 +70,30 @@ type Summary struct {
 	CarryOver *Carried `json:"carry_over,omitempty"`
 	// Alerts counts what panels say of the samples, by state; absent without panels.
 	Alerts map[watchlist.State]int64 `json:"alerts,omitempty"`
+}
+
+// summaryFields are a Summary's, without its methods.
+type summaryFields Summary
+
+// MarshalJSON writes VariantModel under its former name, too, so that what reads summary.json has time until 0.2.0, in which it goes.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		summaryFields
+		CallerModel string `json:"caller_model"` // Deprecated: variant_model
+	}{summaryFields(s), s.VariantModel})
+}
+
+// UnmarshalJSON reads what was written under the former name, too.
+func (s *Summary) UnmarshalJSON(text []byte) error {
+	fields := struct {
+		*summaryFields
+		CallerModel string `json:"caller_model"`
+	}{summaryFields: (*summaryFields)(s)}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return err
+	}
+	s.VariantModel = cmp.Or(s.VariantModel, fields.CallerModel)
+	return nil
 }
 
 // SampleModel is how many reads of a sample one basecalling model has called, of those whose
@@ -126,7 +151,7 @@ func (s *Summary) ModelWarnings() []string {
 			lines = append(lines, fmt.Sprintf("sample %s mixes basecalling models: %s", sample, strings.Join(all, ", ")))
 		}
 		if strangers > 0 && float64(strangers) >= stream.MismatchShare*float64(reads) {
-			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls where they are 5 %% and more say ModelMismatch, and --strict-models refuses", sample, s.CallerModel, strings.Join(strange, ", ")))
+			lines = append(lines, fmt.Sprintf("sample %s: variant model %s was not made for reads of %s; calls where they are 5 %% and more say ModelMismatch, and --strict-models refuses", sample, s.VariantModel, strings.Join(strange, ", ")))
 		}
 	}
 	return lines
@@ -173,24 +198,24 @@ func (r *run) summarise(fold *Fold, alerts *AlertFold, runs []*streampb.Run, wal
 		return counts["porestream_basecall_read_parts_total{"+outcome+"}"] + counts["porestream_align_read_parts_total{"+outcome+"}"]
 	}
 	s := Summary{
-		Runs:        counts["porestream_ingest_runs_total"],
-		Reads:       counts["porestream_ingest_reads_total"],
-		Samples:     counts["porestream_ingest_samples_total"],
-		Bases:       called(counts) + counts["porestream_align_bases_total"],
-		Mapped:      parts("mapped"),
-		Gaps:        counts["porestream_basecall_gaps_total"],
-		Rejected:    parts("unmapped") + parts("short") + parts("unsupported") + parts("no_model"),
-		LeftOut:     make(map[string]int64),
-		Barcodes:    r.metrics.Barcodes(),
-		FilteredOut: int64(r.filteredOut),
-		DeadLetters: deadLetters,
-		WallSeconds: wall.Seconds(),
-		Device:      r.engines.Device(),
-		Precision:   r.engines.Precision(),
-		Model:       r.engines.Model(),
-		CallerModel: r.engines.VariantModel(),
-		Latency:     quantiles(r.latencies),
-		CarryOver:   r.carried,
+		Runs:         counts["porestream_ingest_runs_total"],
+		Reads:        counts["porestream_ingest_reads_total"],
+		Samples:      counts["porestream_ingest_samples_total"],
+		Bases:        called(counts) + counts["porestream_align_bases_total"],
+		Mapped:       parts("mapped"),
+		Gaps:         counts["porestream_basecall_gaps_total"],
+		Rejected:     parts("unmapped") + parts("short") + parts("unsupported") + parts("no_model"),
+		LeftOut:      make(map[string]int64),
+		Barcodes:     r.metrics.Barcodes(),
+		FilteredOut:  int64(r.filteredOut),
+		DeadLetters:  deadLetters,
+		WallSeconds:  wall.Seconds(),
+		Device:       r.engines.Device(),
+		Precision:    r.engines.Precision(),
+		Model:        r.engines.Model(),
+		VariantModel: r.engines.VariantModel(),
+		Latency:      quantiles(r.latencies),
+		CarryOver:    r.carried,
 	}
 	for outcome := range leftOut {
 		s.LeftOut[outcome] = parts(outcome)

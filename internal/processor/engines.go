@@ -93,7 +93,7 @@ type Options struct {
 	Preset    string         // minimap2 preset; empty means the default
 	Primers   string         // primer scheme of the reads' amplicons, BED; empty: none
 	Index     string         // file of the minimap2 index; empty: it is made anew
-	Caller    variant.Config // thresholds; Calling completes them
+	Variant   variant.Config // thresholds; Calling completes them
 	Calling   Calling
 	Survey    Survey   // what is reported of places without a variant
 	Panels    []string // watch-lists, YAML; none: nothing is watched
@@ -213,7 +213,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		}
 	}
 	if slices.Contains(opts.Stages, variantstage.Name) {
-		if e.variant, e.network, err = opts.Calling.Load(g, opts.Caller, network.Config{
+		if e.variant, e.network, err = opts.Calling.Load(g, opts.Variant, network.Config{
 			Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 		}); err != nil {
 			return nil, errors.Join(err, e.Close())

@@ -151,7 +151,7 @@ func (m *modifiers) fingerprint() string {
 func (m *modifiers) watch(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, caller := range m.callers {
-		group.Go(func() error { return caller.Watch(ctx) })
+		group.Go(func() error { return caller.Watchdog(ctx) })
 	}
 	return group.Wait()
 }

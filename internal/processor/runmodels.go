@@ -512,7 +512,7 @@ func (l *loader) load(ctx context.Context, key modelKey) (*loadedModel, error) {
 	l.models.note(caller)
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // as long as the model is loaded
 	go func() {
-		if err := caller.Watch(watching); err != nil {
+		if err := caller.Watchdog(watching); err != nil {
 			select {
 			case l.models.hung <- err:
 			default: // one is enough to end the process

@@ -156,9 +156,9 @@ func (p *Processor) Run(ctx context.Context) error {
 		{variantstage.Name, t.Reads, func() stream.NewHandler {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
-				Genome: e.Genome, Caller: e.variant,
+				Genome: e.Genome, Variant: e.variant,
 				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
-				CallerName: e.VariantModel(), Refuse: e.refuser(refused),
+				NetworkName: e.VariantModel(), Refuse: e.refuser(refused),
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
 		}},
@@ -224,7 +224,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		group.Go(func() error { return runs.follow(ctx, p.client, t.Runs, log) })
 	}
 	if e.Caller != nil {
-		group.Go(func() error { return e.Caller.Watch(ctx) })
+		group.Go(func() error { return e.Caller.Watchdog(ctx) })
 	}
 	if e.models != nil {
 		group.Go(func() error { return e.models.watch(ctx) })
@@ -233,10 +233,10 @@ func (p *Processor) Run(ctx context.Context) error {
 		group.Go(func() error { return e.modified.watch(ctx) })
 	}
 	if e.network != nil {
-		group.Go(func() error { return e.network.Watch(ctx) })
+		group.Go(func() error { return e.network.Watchdog(ctx) })
 	}
 	if e.scorer != nil {
-		group.Go(func() error { return e.scorer.Watch(ctx) })
+		group.Go(func() error { return e.scorer.Watchdog(ctx) })
 	}
 	if e.Sources != nil {
 		group.Go(func() error {

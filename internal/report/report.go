@@ -510,7 +510,7 @@ func (v *view) versions(r *results) {
 	add("program", v.Program)
 	add("basecalling model", s.Model)
 	add("device", strings.TrimSpace(s.Device+" "+s.Precision))
-	add("variant model", s.CallerModel)
+	add("variant model", s.VariantModel)
 	panels, genes, sources := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, sample := range r.samples {
 		for _, a := range sample.alerts {

@@ -29,7 +29,7 @@ func plate(t testing.TB, samples, markers int, change func(s *pipeline.Summary, 
 	dir := t.TempDir()
 	states := []watchlist.State{watchlist.Negative, watchlist.Negative, watchlist.Detected, watchlist.NotCallable, watchlist.Negative, watchlist.Suspected, watchlist.Pending, "RESISTANT", "SUSCEPTIBLE", "lineage B.1.1.7"}
 	sum := pipeline.Summary{Reads: 12_345, Bases: 45_678_901, Mapped: 11_000, Variants: int64(samples), LeftOut: map[string]int64{"short": 1000, "unmapped": 345},
-		Barcodes: map[string]int64{}, WithoutBarcode: map[string]int64{"no_barcode": 17}, Files: map[string]string{}, Model: "r9.4-fast", Device: "cpu", CallerModel: "r9-r10-pileup", MixedModels: []string{"barcode02"}}
+		Barcodes: map[string]int64{}, WithoutBarcode: map[string]int64{"no_barcode": 17}, Files: map[string]string{}, Model: "r9.4-fast", Device: "cpu", VariantModel: "r9-r10-pileup", MixedModels: []string{"barcode02"}}
 	for i := range samples {
 		name := fmt.Sprintf("barcode%02d", i+1)
 		var alerts []*watchlist.Alert

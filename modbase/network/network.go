@@ -320,13 +320,13 @@ func (c *Caller) Device() string {
 	return c.networks[0].device
 }
 
-// Watch returns when a device hangs, with an error that says so, or when ctx ends, with nil. A hung device can't be had
+// Watchdog returns when a device hangs, with an error that says so, or when ctx ends, with nil. A hung device can't be had
 // back in this process.
-func (c *Caller) Watch(ctx context.Context) error {
+func (c *Caller) Watchdog(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.networks {
 		group.Go(func() error {
-			if err := n.batcher.Watch(ctx); err != nil {
+			if err := n.batcher.Watchdog(ctx); err != nil {
 				return fmt.Errorf("modified-base model %s on device %s: %w", n.model.Name, n.device, err)
 			}
 			return nil

@@ -27,7 +27,7 @@ import (
 
 // Options say what is called, and how.
 type Options struct {
-	Caller  variant.Config
+	Variant variant.Config
 	Survey  variant.SurveyConfig
 	Targets Targets
 	// Sample is whose reads are called: those of the read groups with that SM. Empty: all.
@@ -36,10 +36,10 @@ type Options struct {
 	Haplotag bool
 	// CalledBy is the basecalling model of alignments that name none; empty: nobody knows.
 	CalledBy string
-	// CallerName is what the caller's network is called in errors. Strict refuses alignments of
+	// NetworkName is what the caller's network is called in errors. Strict refuses alignments of
 	// reads that it was not made for, or that name no basecalling model.
-	CallerName string
-	Strict     bool
+	NetworkName string
+	Strict      bool
 	// Primers are those that the reads' amplicons were made with: bases within them are no evidence. nil: none.
 	Primers *primer.Scheme
 	// Threads is how many regions are called at a time; at least one.
@@ -116,7 +116,7 @@ func (n Counts) LogValue() slog.Value {
 // Errors name the record and its place; nothing that emit has been given is then
 // complete.
 func (a *Alignments) Call(ctx context.Context, opts Options, emit func(*Region) error) (Counts, error) {
-	if err := opts.Caller.Validate(); err != nil {
+	if err := opts.Variant.Validate(); err != nil {
 		return Counts{}, fmt.Errorf("calling variants: %w", err)
 	}
 	return a.run(ctx, opts, opts.call, emit)
@@ -129,9 +129,9 @@ func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func
 }
 
 // Support counts the reads that show alleles, by contig and by the 0-based position of their first base, ascending, called or not; see [variant.Region.Support].
-// Of opts it goes by Caller, Sample, Primers and Threads. emit is given the counts of the alleles of a contig from one on.
+// Of opts it goes by Variant, Sample, Primers and Threads. emit is given the counts of the alleles of a contig from one on.
 func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[string][]vrs.Edit, emit func(contig string, first int, counts []variant.Support)) (Counts, error) {
-	if err := opts.Caller.Validate(); err != nil {
+	if err := opts.Variant.Validate(); err != nil {
 		return Counts{}, fmt.Errorf("counting reads: %w", err)
 	}
 	opts.Targets = make(Targets)
@@ -176,7 +176,7 @@ func (a *Alignments) Errors(ctx context.Context, cfg variant.Config) (variant.Er
 // regions passes the regions that reads lie in to emit.
 func (a *Alignments) regions(ctx context.Context, cfg variant.Config, emit func(*variant.Region) error) (Counts, error) {
 	whole := func(j *job, _ *variant.Workspace) (*Region, error) { return &Region{state: j.state}, nil }
-	return a.run(ctx, Options{Caller: cfg}, whole, func(r *Region) error {
+	return a.run(ctx, Options{Variant: cfg}, whole, func(r *Region) error {
 		if r.state == nil {
 			return nil
 		}
@@ -190,8 +190,8 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
 		agreement: make([]agreement, len(a.contigs)),
 	}
-	c.basecallers = variant.NewBasecallers(opts.Caller.Network, opts.CallerName)
-	c.opts.Caller.Basecallers = c.basecallers
+	c.basecallers = variant.NewBasecallers(opts.Variant.Network, opts.NetworkName)
+	c.opts.Variant.Basecallers = c.basecallers
 	c.groupModels, c.numbers = make(map[string]string), make(map[string]uint32)
 	for _, line := range a.records.Lines() {
 		if hts.Is(line, "@RG") {
@@ -417,7 +417,7 @@ func (c *caller) take(rec *sam.Record) error {
 		c.leaveOut(rec, err)
 		return nil
 	}
-	low := int(rec.MapQ) < c.opts.Caller.LeastMappingQuality()
+	low := int(rec.MapQ) < c.opts.Variant.LeastMappingQuality()
 	if low {
 		c.n.LowMapping++
 		if !c.opts.Survey.Callable {
@@ -506,7 +506,7 @@ func (c *caller) at(contig *genome.Contig, index int) (*variant.Region, error) {
 	if s := c.states[number]; s != nil {
 		return s, nil
 	}
-	region, err := variant.NewRegion(contig, index, c.opts.Caller)
+	region, err := variant.NewRegion(contig, index, c.opts.Variant)
 	if err != nil {
 		return nil, err
 	}
@@ -541,7 +541,7 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 		return out, nil
 	case region == nil:
 		var err error
-		if region, err = variant.NewRegion(p.contig, p.index, o.Caller); err != nil {
+		if region, err = variant.NewRegion(p.contig, p.index, o.Variant); err != nil {
 			return nil, err
 		}
 	}

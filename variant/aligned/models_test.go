@@ -65,7 +65,7 @@ func TestModelsOfAlignments(t *testing.T) {
 		require.NoError(t, err)
 		defer a.Close()
 		models = make(map[string]uint64)
-		_, err = a.Call(t.Context(), aligned.Options{Caller: variant.Config{Network: forHac{}}, Threads: threads, CalledBy: calledBy}, func(r *aligned.Region) error {
+		_, err = a.Call(t.Context(), aligned.Options{Variant: variant.Config{Network: forHac{}}, Threads: threads, CalledBy: calledBy}, func(r *aligned.Region) error {
 			for _, c := range r.Calls {
 				said = append(said, fmt.Sprintf("%d %s>%s %v", c.GetPos(), c.GetRef(), c.GetAlt(), c.GetModelMismatch()))
 			}
@@ -117,7 +117,7 @@ func TestStrictCallsRefuse(t *testing.T) {
 		a, err := aligned.Read(strings.NewReader(strings.Join(lines, "\n")), l.genome)
 		require.NoError(t, err)
 		var calls []*streampb.Call
-		_, err = a.Call(t.Context(), aligned.Options{Caller: variant.Config{Network: forHac{}}, CalledBy: tt.calledBy, CallerName: "caller", Strict: true}, func(r *aligned.Region) error {
+		_, err = a.Call(t.Context(), aligned.Options{Variant: variant.Config{Network: forHac{}}, CalledBy: tt.calledBy, NetworkName: "caller", Strict: true}, func(r *aligned.Region) error {
 			calls = append(calls, r.Calls...)
 			return nil
 		})

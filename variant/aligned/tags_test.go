@@ -62,7 +62,7 @@ func TestHaplotypeTags(t *testing.T) {
 	}
 	tags := make(aligned.HaplotypeTags)
 	_, err := open().Call(t.Context(), aligned.Options{
-		Caller: variant.Config{Ploidy: variant.Diploid, Network: noVariants{}}, Haplotag: true, Threads: 2,
+		Variant: variant.Config{Ploidy: variant.Diploid, Network: noVariants{}}, Haplotag: true, Threads: 2,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
 		return nil
@@ -162,7 +162,7 @@ func TestHaplotagLeavesTheRest(t *testing.T) {
 		}
 		tags := make(aligned.HaplotypeTags)
 		_, err := open().Call(t.Context(), aligned.Options{
-			Caller: variant.Config{Ploidy: variant.Diploid, Network: noVariants{}}, Haplotag: true,
+			Variant: variant.Config{Ploidy: variant.Diploid, Network: noVariants{}}, Haplotag: true,
 		}, func(r *aligned.Region) error {
 			tags.Add(r)
 			return nil

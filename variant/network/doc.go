@@ -18,5 +18,5 @@
 //
 // A batch that fails is computed again; if that fails too, every Score that had an
 // example in it has an error and no answers. A device that hangs is the end of the
-// network: see [Network.Watch].
+// network: see [Network.Watchdog].
 package network

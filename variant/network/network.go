@@ -197,10 +197,10 @@ func (n *Network) run(scores, examples []float32, count int) error {
 // Fingerprint implements [variant.Network].
 func (n *Network) Fingerprint() string { return n.fingerprint }
 
-// Watch returns when a device hangs, with an error that says so, or when ctx
+// Watchdog returns when a device hangs, with an error that says so, or when ctx
 // ends, with nil. A hung device can't be had back in this process.
-func (n *Network) Watch(ctx context.Context) error {
-	if err := n.batcher.Watch(ctx); err != nil {
+func (n *Network) Watchdog(ctx context.Context) error {
+	if err := n.batcher.Watchdog(ctx); err != nil {
 		return fmt.Errorf("device %s: %w", n.device, err)
 	}
 	return nil

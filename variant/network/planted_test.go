@@ -52,6 +52,6 @@ func TestPlantedFaults(t *testing.T) {
 	var hung *infer.HungError
 	_, err = hanging.Score(nil, x)
 	require.ErrorAs(t, err, &hung)
-	require.ErrorAs(t, hanging.Watch(t.Context()), &hung)
+	require.ErrorAs(t, hanging.Watchdog(t.Context()), &hung)
 	require.NoError(t, hanging.Close())
 }

@@ -88,7 +88,7 @@ func TestModelsAreCountedAndReported(t *testing.T) {
 	regions := NewRegions()
 	m := NewMetrics(prometheus.NewRegistry(), prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
 	h, err := New(Config{
-		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m, Regions: regions, Caller: variant.Config{Network: new(tailored)},
+		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m, Regions: regions, Variant: variant.Config{Network: new(tailored)},
 	})("reads", 0, 1)
 	require.NoError(t, err)
 	values := [][]byte{markerValue(t, "run-1", "a", 0, 1, false), markerValue(t, "run-2", "b", 0, 1, false), modelValue(t, "hac@5"), modelValue(t, "fast@5")}
@@ -130,8 +130,8 @@ func TestStrictStageRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var refused error
 			newHandler := New(Config{
-				Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Caller: variant.Config{Network: new(tailored)},
-				CallerName: "wide", Refuse: func(err error) { refused = err },
+				Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Variant: variant.Config{Network: new(tailored)},
+				NetworkName: "wide", Refuse: func(err error) { refused = err },
 			})
 			values := [][]byte{markerValue(t, "run-1", "a", 0, 1, false)}
 			if tt.model != "" {
@@ -170,8 +170,8 @@ func TestStrictStageKeepsNames(t *testing.T) {
 	var refused error
 	strict := func() stream.Handler {
 		h, err := New(Config{
-			Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Caller: variant.Config{Network: new(tailored)},
-			CallerName: "wide", Refuse: func(err error) { refused = err },
+			Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Variant: variant.Config{Network: new(tailored)},
+			NetworkName: "wide", Refuse: func(err error) { refused = err },
 		})("reads", 0, 1)
 		require.NoError(t, err)
 		return h

@@ -66,7 +66,7 @@ func networkHandler(t testing.TB, g *genome.Genome, n variant.Network, m *Metric
 	t.Helper()
 	h, err := New(Config{
 		Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Metrics: m,
-		Caller: variant.Config{Network: n, Ploidy: variant.Diploid},
+		Variant: variant.Config{Network: n, Ploidy: variant.Diploid},
 	})("reads", 2, 4)
 	if err != nil {
 		t.Fatal(err)

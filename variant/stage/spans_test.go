@@ -32,7 +32,7 @@ func TestRevisionsAreTraced(t *testing.T) {
 	var kept recordedSpans
 	now := time.Unix(100, 0)
 	fold := func(tracer *trace.Tracer) (outs [][]stream.Out) {
-		h, err := New(Config{Topics: stream.NewTopics(""), CallsPartitions: 2, Genome: g, Caller: variant.Config{}, Tracer: tracer})("reads", 2, 4)
+		h, err := New(Config{Topics: stream.NewTopics(""), CallsPartitions: 2, Genome: g, Variant: variant.Config{}, Tracer: tracer})("reads", 2, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

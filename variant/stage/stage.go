@@ -33,10 +33,10 @@ type Config struct {
 	// CallsPartitions is the number of partitions of the calls topic.
 	CallsPartitions int32
 	Genome          *genome.Genome
-	// Caller holds the calling thresholds; its Sample is set per region.
-	Caller variant.Config
-	// CallerName is what the network of Caller is called in errors.
-	CallerName string
+	// Variant holds the calling thresholds; its Sample is set per region.
+	Variant variant.Config
+	// NetworkName is what the network of Variant is called in errors.
+	NetworkName string
 	// Refuse, if set, has reads refused that the network was not made for, or that name no
 	// basecalling model: it is given the error, which ends the worker as well.
 	Refuse func(error)
@@ -69,7 +69,7 @@ func New(cfg Config) stream.NewHandler {
 			cfg: cfg, partition: partition, partitions: partitions,
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
 			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log,
-			basecallers: variant.NewBasecallers(cfg.Caller.Network, cfg.CallerName),
+			basecallers: variant.NewBasecallers(cfg.Variant.Network, cfg.NetworkName),
 		}
 		cfg.Regions.add(h)
 		return worker{
@@ -265,7 +265,7 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 			return nil, err
 		}
 	}
-	uncertain := int(s.GetMappingQuality()) < h.cfg.Caller.LeastMappingQuality()
+	uncertain := int(s.GetMappingQuality()) < h.cfg.Variant.LeastMappingQuality()
 	h.metrics.segment(changed, uncertain, s.GetPartial() > 0)
 	if changed && !uncertain {
 		h.metrics.calledBy(h.basecallers.Match(s.GetModel()))
@@ -317,7 +317,7 @@ func (h *handler) newRegion(key regionKey) (*variant.Region, error) {
 		return nil, err
 	}
 	if targets := h.cfg.Targets[key.contig]; len(targets.Spans) > 0 {
-		r.Watch(targets)
+		r.SetTargets(targets)
 	}
 	return r, nil
 }
@@ -332,7 +332,7 @@ func (h *handler) contig(key regionKey) (*genome.Contig, error) {
 
 // caller is the configuration of a region's calling.
 func (h *handler) caller(key regionKey) variant.Config {
-	cfg := h.cfg.Caller
+	cfg := h.cfg.Variant
 	cfg.Sample, cfg.Basecallers = key.sample, h.basecallers
 	return cfg
 }

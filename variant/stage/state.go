@@ -35,7 +35,7 @@ const maxSectionName = 480
 func (c *Config) fingerprint() string {
 	h := sha256.New()
 	line := func(format string, args ...any) { fmt.Fprintf(h, format+"\n", args...) }
-	line("%s", c.Caller.Fingerprint())
+	line("%s", c.Variant.Fingerprint())
 	for _, contig := range c.Genome.Contigs {
 		line("contig %q %s", contig.Name, contig.Digest())
 	}

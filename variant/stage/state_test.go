@@ -254,21 +254,21 @@ func TestFingerprint(t *testing.T) {
 	for name, f := range map[string]func(*Config){
 		"partitions":        func(c *Config) { c.CallsPartitions = 7 },
 		"names of topics":   func(c *Config) { c.Topics = stream.NewTopics("x") },
-		"defaults in words": func(c *Config) { c.Caller.MinDepth = 6 },
+		"defaults in words": func(c *Config) { c.Variant.MinDepth = 6 },
 		"order of targets":  func(c *Config) { slices.Reverse(c.Targets["J02459.1"].Spans) },
 		"version of panels": func(c *Config) { c.Panels = "sha256:2" },
-		"sample":            func(c *Config) { c.Caller.Sample = "x" },
+		"sample":            func(c *Config) { c.Variant.Sample = "x" },
 	} {
 		if of(f) != want {
 			t.Errorf("it depends on %s", name)
 		}
 	}
 	for name, f := range map[string]func(*Config){
-		"thresholds": func(c *Config) { c.Caller.MinQual = 20 },
-		"network":    func(c *Config) { c.Caller.Network = new(doses) },
-		"ploidy":     func(c *Config) { c.Caller.Ploidy = variant.Diploid },
+		"thresholds": func(c *Config) { c.Variant.MinQual = 20 },
+		"network":    func(c *Config) { c.Variant.Network = new(doses) },
+		"ploidy":     func(c *Config) { c.Variant.Ploidy = variant.Diploid },
 		"stretches of another ploidy": func(c *Config) {
-			c.Caller.Ploidies = variant.Ploidies{"J02459.1": {{Span: variant.Span{Start: 1, End: 2}, Ploidy: variant.Mixture}}}
+			c.Variant.Ploidies = variant.Ploidies{"J02459.1": {{Span: variant.Span{Start: 1, End: 2}, Ploidy: variant.Mixture}}}
 		},
 		"targets": func(c *Config) { c.Targets = nil },
 		"reference": func(c *Config) {

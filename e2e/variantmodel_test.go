@@ -10,9 +10,9 @@ import (
 	"github.com/porestream/porestream/variant/network/networktest"
 )
 
-// TestCallerModel: a variant model from a folder scores the variants of a run, and
+// TestVariantModelOfAFolder: a variant model from a folder scores the variants of a run, and
 // the result doesn't depend on how many partitions share its batches.
-func TestCallerModel(t *testing.T) {
+func TestVariantModelOfAFolder(t *testing.T) {
 	t.Parallel()
 	model := networktest.Folder(t, networktest.Odds())
 	var vcfs []string
@@ -24,7 +24,7 @@ func TestCallerModel(t *testing.T) {
 		}
 		var summary map[string]any
 		require.NoError(t, json.Unmarshal(readFile(t, out, "summary.json"), &summary))
-		require.Equal(t, "test", summary["caller_model"])
+		require.Equal(t, "test", summary["variant_model"])
 		vcfs = append(vcfs, string(readFile(t, out, "variants.vcf")))
 	}
 	require.Equal(t, vcfs[0], vcfs[1])
