@@ -6,7 +6,7 @@ tools := .cache/bin
 golangci_version := v2.15.0
 gotestsum_version := v1.13.0
 
-.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual nightly soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-biomarker eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
+.PHONY: all build train-basecall checkpoints genes-prior demo live live-reads adaptive minknow-python screenshots axe test test-deploy test-short test-kafka kafka chaos chaos-build chaos-planted chaos-virtual nightly soak live-load eval-diploid eval-lambda eval-planted eval-events eval-genes eval-biomarker eval-splice fuzz bench bench-watching lint fmt deps docs man gpu dist dist-check vuln proto clean help
 
 all: build
 
@@ -81,7 +81,18 @@ test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RACE=1 with the r
 	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
 	$(if $(calculate),$(call gotest,$(calculate),,calculating))
 	$(if $(others),$(call gotest,$(others),$(race),others))
+	@$(MAKE) --no-print-directory test-deploy
 	$(if $(RERUN),@cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10)
+
+# Modules of their own, so that what they check with is no dependency of Porestream. Without the network, and before their dependencies have been
+# fetched once, they are left out; where CI is set that is a failure.
+checks := deploy/composecheck deploy/kubecheck
+test-deploy: ## render the Kubernetes overlays and load the Compose files, and check both
+	@for module in $(checks); do \
+		cd $(CURDIR)/$$module || exit; \
+		if [ "$(CI)" = true ] || $(GO) mod download 2>/dev/null; then $(GO) vet . && $(GO) test . || exit; \
+		else echo "left out: $$module, as the Go modules that it needs can't be fetched" >&2; fi; \
+	done
 
 test-short: deps ## run the tests without the race detector and the slow ones
 	$(GO) test -short ./...

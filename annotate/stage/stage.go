@@ -66,7 +66,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 	}
 	m.scores = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_annotate_scored_revisions_total",
-		Help: "Revisions by when their scores of sequence networks came: at_once (known), later (as a revision of their own), awaited (by a final one), not (too many waited; they come with a later one).",
+		Help: "Revisions by when their scores of sequence networks came: at_once (known), later (in a revision of their own), awaited (by a final one), not (too many waited).",
 	}, []string{"when"})
 	reg.MustRegister(m.variants, m.latency, m.scores)
 	for _, when := range []string{scoredAtOnce, scoredLater, scoredAwaited, scoredNot} {

@@ -95,7 +95,7 @@ had at once: pore basecall --resume-from broken.bam ... > whole.bam`,
 }
 
 // modelsDirHelp is what --models-dir is for.
-const modelsDirHelp = "folder of models, of Dorado, Bonito or converted, of which the one for the run's flow cell, kit and sample rate is taken; --model fast, hac or sup then tells the size (default hac, where there is one)"
+const modelsDirHelp = "folder of models, of Dorado or converted; the run gets the one for its flow cell, kit and rate, of the size in --model (fast, hac, sup; default hac)"
 
 func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
 	format, err := output.ParseFormat(cfg.format)

@@ -83,7 +83,7 @@ func command() *cobra.Command {
 	cfg.profile.Register(flags)
 	flags.StringVar(&cfg.stages, "stages", "", "stages to run, comma-separated: basecall, align, variant, annotate, with --panel watch, and with --adaptive adaptive (default all)")
 	flags.StringVar(&cfg.group, "group", "porestream", "prefix of the consumer groups")
-	flags.StringVar(&cfg.memberships, "memberships", "", "file that keeps what this processor is a member of: one that is killed and started again with it goes on at once, not only after --session-timeout; each processor has its own")
+	flags.StringVar(&cfg.memberships, "memberships", "", "file of this processor alone with its memberships: killed and started again with it, it goes on at once, not only after --session-timeout")
 	flags.StringVar(&cfg.listen, "listen", "127.0.0.1:9102", "address of the live page, /healthz, /readyz and /metrics")
 	cfg.page.Register(flags)
 	cfg.reports.Register(flags)

@@ -48,7 +48,7 @@ func (c *Calling) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&c.PloidyBED, "ploidy-bed", "", "stretches with another ploidy, BED with 1, 2 or mixture in the fourth column")
 	flags.Float64Var(&c.MinAlleleFraction, "min-af", 0, "share of the reads from which on an allele of a mixture is evaluated (default 0.05)")
 	c.MNPDistance = flags.Int("mnp-distance", variant.DefaultMNPDistance, "bases between the places of two changes of one haplotype that are one call: 1 side by side, 2 within a codon")
-	flags.StringVar(&c.ModifiedMotifs, "modified-motifs", "", "motifs that are known to be modified, and that reads may therefore get wrong: a table of pore pileup --find-motifs, methylation.motifs.tsv of pore run, or motifs as GATC,1, one a line")
+	flags.StringVar(&c.ModifiedMotifs, "modified-motifs", "", "motifs known to be modified, which reads may get wrong: a table of pore pileup --find-motifs, methylation.motifs.tsv of pore run, or lines such as GATC,1")
 	flags.BoolVar(&c.Strict, "strict-models", false, "refuse reads of a basecalling model that the variant model was not made for, or that name none, instead of calling them with ModelMismatch")
 	flags.BoolVar(&c.Atomize, "atomize", false, "a call for each substituted base, insertion and deletion, as --mnp-distance 0; they are evaluated together all the same")
 }

@@ -67,10 +67,10 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 
 // RegisterCompute adds those that say how a device computes the basecaller's network.
 func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
-	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on a GPU if the model has it and is a CTC model, and fp32 otherwise")
+	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on a GPU for CTC models that have it, else fp32")
 	f.Compute.Kernels = infer.KernelsAuto
-	flags.Var(&f.Compute.Kernels, "gpu-kernels", "Porestream's own kernels for the basecaller's LSTM layers and decoding: auto, on a GPU where their library is found and agrees with ONNX Runtime; off; or always, on a CPU too, or an error")
-	flags.Var(&f.Compute.Scores, "scores", "form in which scores leave the network: auto, fp32, fp16 or int8; auto is none where a kernel decodes them, int8 on another GPU if the network bounds its scores, as CRF models do, and fp32 otherwise")
+	flags.Var(&f.Compute.Kernels, "gpu-kernels", "Porestream's own kernels for LSTM layers and decoding: auto, on a GPU if they agree with ONNX Runtime; off; or always, else an error")
+	flags.Var(&f.Compute.Scores, "scores", "form in which scores leave the network: auto, fp32, fp16 or int8; auto is none where a kernel decodes, int8 of CRF models on other GPUs, else fp32")
 	flags.Var((*cli.Bytes)(&f.Compute.GPUMemory), "gpu-memory", "memory that basecalling may take on each GPU, for example 8GiB; as much as there is without it")
 	flags.StringToStringVar(&f.Compute.CUDA, "cuda-option", nil, "option of ONNX Runtime's CUDA provider, NAME=VALUE; may be given several times")
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // ModifiedBasesHelp is the help of --modified-bases.
-const ModifiedBasesHelp = "models that say which bases are modified, comma-separated: ONNX files of Remora, folders of Dorado, files of DeepMod2, and what pore model convert makes of models; they must be for the basecalling model (docs/files/modified-bases.md)"
+const ModifiedBasesHelp = "models for modified bases, comma-separated: ONNX files of Remora, folders of Dorado, files of DeepMod2, or as pore model convert writes; for the basecalling model (docs/files/modified-bases.md)"
 
 // OpenModified opens the models of --modified-bases.
 func OpenModified(paths []string) ([]*modnetwork.Model, error) {

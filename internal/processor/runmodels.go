@@ -51,7 +51,7 @@ const (
 // Register adds the flags.
 func (m *RunModels) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&m.Rules, "models", "", "rules by which each run gets its basecalling model, YAML, instead of --model (docs/attach/run-models.md)")
-	flags.StringVar(&m.Dir, "models-dir", "", "folder of basecalling models, of which each run gets the one for its flow cell, kit and sample rate; --model fast, hac or sup, or the rules of --models, give the size")
+	flags.StringVar(&m.Dir, "models-dir", "", "folder of basecalling models; each run gets the one for its flow cell, kit and sample rate, of the size in --model (fast, hac or sup) or --models")
 	flags.IntVar(&m.Keep, "models-keep", defaultKeep, "basecalling models that stay loaded while no run needs them, with --models or --models-dir")
 	flags.DurationVar(&m.Idle, "models-idle", defaultIdle, "time that no run must have needed a basecalling model before it makes room for another")
 }

@@ -103,7 +103,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		snapshotTime:   durations("stream_snapshot_duration_seconds", "Time from the beginning of a snapshot until it was durable.", "group"),
 		snapshotAt:     gauges("stream_snapshot_timestamp_seconds", "When the newest snapshot of an assigned partition was taken, in seconds since 1970.", "topic", "partition"),
 		unsaved: gauges("stream_unsaved_timestamp_seconds",
-			"Since when the state of an assigned partition has changed without a snapshot that has the changes, in seconds since 1970; 0 if one has all of them. A restart repeats what came since.", "topic", "partition"),
+			"Since when changes of an assigned partition's state are in no snapshot, in seconds since 1970; 0 if there are none. A restart repeats what came since.", "topic", "partition"),
 		warm:       counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
 		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
 		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),

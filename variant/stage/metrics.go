@@ -43,7 +43,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}, []string{"type"}),
 		models: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_variant_model_segments_total",
-			Help: "Read segments applied, by how the basecalling model of their read goes with the variant model: matched and mismatched by its manifest, unnamed if the read names none; untold if the variant model doesn't say whose reads it is for.",
+			Help: "Read segments applied, by whether the variant model is for their basecalling model: matched, mismatched, unnamed (the read names none), untold (the variant model names none).",
 		}, []string{"match"}),
 		coverages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_coverage_revisions_total",
