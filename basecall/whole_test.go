@@ -62,7 +62,7 @@ func sequenceOf(bases []base) string {
 // Given the scores of the whole read, cutting them into windows, decoding these
 // and joining what is called must change nothing that counts. The network itself
 // remembers what lies thousands of samples away, and was taught to call the same
-// without it; that is measured beside it. docs/files/basecalling.md has the figures.
+// without it; that is measured beside it. docs/explain/windows.md has the figures.
 // PORESTREAM_RECORDING names a recording of which all reads are compared, instead of
 // some that are shipped.
 func TestWindowsCallAsTheWholeRead(t *testing.T) {

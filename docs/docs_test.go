@@ -150,3 +150,25 @@ func TestEntranceIsShort(t *testing.T) {
 		assert.LessOrEqual(t, len(strings.Fields(string(data))), most, "words of %s", file)
 	}
 }
+
+// TestModelsOfDocumentsAreShipped: a page speaks of today's models. What earlier versions did is in docs/measured, where a figure names its version,
+// and in why things were decided.
+func TestModelsOfDocumentsAreShipped(t *testing.T) {
+	exempt := regexp.MustCompile(`^(docs/measured/|docs/develop/decisions/|train/|models/|CHANGELOG\.md$)`)
+	named := regexp.MustCompile("`(r9\\.4-fast|r9\\.4-hac|r9-r10-pileup)`,? (?:version )?([0-9]+\\.[0-9]+\\.[0-9]+)")
+	version := regexp.MustCompile(`(?m)^version = "([0-9.]+)"`)
+	for _, file := range documents(t) {
+		if exempt.MatchString(file) {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join("..", file))
+		require.NoError(t, err)
+		for _, m := range named.FindAllStringSubmatch(string(data), -1) {
+			manifest, err := os.ReadFile(filepath.Join("..", "models", m[1], "manifest.toml"))
+			require.NoError(t, err)
+			shipped := version.FindStringSubmatch(string(manifest))
+			require.NotNil(t, shipped)
+			assert.Equal(t, shipped[1], m[2], "%s: %s is not the version that is shipped", file, m[0])
+		}
+	}
+}

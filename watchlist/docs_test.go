@@ -17,7 +17,7 @@ import (
 	"github.com/porestream/porestream/watchlist"
 )
 
-// tableRules are the columns of the table of docs/consume/watchlists.md: how many changes each rule can match.
+// tableRules are the columns of the table of docs/explain/panel-errors.md: how many changes each rule can match.
 var tableRules = []int{1, 16, 4096, 65536}
 
 // tableRow is a line of that table.
@@ -42,7 +42,7 @@ func tableRow(depth int) string {
 
 // TestTableOfTheDocs recalculates the table of depth and miss probability.
 func TestTableOfTheDocs(t *testing.T) {
-	f, err := os.Open(filepath.Join("..", "docs", "consume", "watchlists.md"))
+	f, err := os.Open(filepath.Join("..", "docs", "explain", "panel-errors.md"))
 	require.NoError(t, err)
 	defer f.Close()
 	sc := bufio.NewScanner(f)

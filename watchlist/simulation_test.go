@@ -271,7 +271,7 @@ func TestMoreDepthThanNeeded(t *testing.T) {
 	}
 }
 
-// missByHand is the formula of docs/consume/watchlists.md with the default thresholds: the binomial coefficients come from
+// missByHand is the formula of docs/explain/panel-errors.md with the default thresholds: the binomial coefficients come from
 // Pascal's triangle.
 func missByHand(alpha float64, depth int) float64 {
 	const p = 0.88
