@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // methylated is FASTQ of reads of phage lambda, on both strands and with errors, which say of every C and A how
@@ -91,12 +94,14 @@ func TestMethylation(t *testing.T) {
 	want, motifs := res.stdout, string(readFile(t, dir, "motifs.tsv"))
 	require.Greater(t, strings.Count(want, "\n"), 5000)
 	require.Regexp(t, `(?m)\A.*\nGATC,1\ta\ttrue\t.*\nCG,0\tm\ttrue\t.*\n\z`, motifs)
+	panel, answers := methylationPanel(t, dir, sorted)
 	onBroker(t, func(t *testing.T, addr string) {
 		for _, partitions := range []string{"1", "7"} {
 			out := t.TempDir()
 			res := pore(t, "run", "--brokers", addr, "--ref", lambda("reference.fa"), "--variant-model", "none", "--methylation", "--run", "r", "--sample", "s", "--partitions", partitions,
-				"--processors", "2", "--out", out, reads)
+				"--gff", lambda("genes.gff3"), "--panel", panel, "--processors", "2", "--out", out, reads)
 			require.Zero(t, res.code, res.stderr)
+			require.Equal(t, answers, answersOf(t, out), partitions+" partitions")
 			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
 			require.Equal(t, motifs, string(readFile(t, out, "methylation.motifs.tsv")))
 			tracks, err := filepath.Glob(filepath.Join(out, "methylation.*.bedgraph"))
@@ -108,6 +113,52 @@ func TestMethylation(t *testing.T) {
 				"--stages", "align,methylate")
 		})
 	})
+}
+
+// methylationPanel is a panel of rules on regions of phage lambda, and what pore pileup says of them, by the counts of a file: by rule the
+// state, and share, molecules and positions.
+func methylationPanel(t *testing.T, dir, sorted string) (panel string, answers map[string]string) {
+	t.Helper()
+	regions := []struct{ name, start, end, kind string }{
+		{"left", "1000", "9000", "methylated"}, {"middle", "20000", "30000", "unmethylated"}, {"right", "36000", "48000", "half"}, {"short", "5000", "5002", "methylated"},
+	}
+	text := "panel: methylation\nversion: 1\nthresholds: {alpha: 0.04, beta: 0.04, min_depth: 1}\nrules:\n"
+	var rules strings.Builder
+	for _, r := range regions {
+		start, err := strconv.Atoi(r.start)
+		require.NoError(t, err)
+		text += fmt.Sprintf("- id: %s\n  methylation: {region: \"J02459.1:%d-%s\", is: %s}\n", r.name, start+1, r.end, r.kind)
+		fmt.Fprintf(&rules, "J02459.1\t%s\t%s\t%s\t%s\n", r.start, r.end, r.name, r.kind)
+	}
+	panel = filepath.Join(dir, "panel.yaml")
+	require.NoError(t, os.WriteFile(panel, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.tsv"), []byte(rules.String()), 0o600))
+	// A rule has half of its 0.04 for its end; in a file four rules share 0.08.
+	res := pore(t, "pileup", "--ref", lambda("reference.fa"), "--cpg", "--alpha", "0.08", "--rules", filepath.Join(dir, "rules.tsv"), "--answers", filepath.Join(dir, "answers.tsv"), sorted)
+	require.Zero(t, res.code, res.stderr)
+	answers = make(map[string]string)
+	for line := range strings.Lines(string(readFile(t, dir, "answers.tsv"))) {
+		if c := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") {
+			answers[c[0]] = strings.Join([]string{c[6], c[7], c[8], c[9]}, " ")
+		}
+	}
+	require.Equal(t, []string{"DETECTED", "NEGATIVE", "NOT_CALLABLE", "NOT_CALLABLE"}, []string{
+		strings.Fields(answers["left"])[0], strings.Fields(answers["middle"])[0], strings.Fields(answers["right"])[0], strings.Fields(answers["short"])[0],
+	}, answers)
+	return panel, answers
+}
+
+// answersOf are the same of a run's alerts, which must be final.
+func answersOf(t *testing.T, out string) map[string]string {
+	t.Helper()
+	var alerts []watchlist.Alert
+	require.NoError(t, json.Unmarshal(readFile(t, out, "alerts.json"), &alerts))
+	answers := make(map[string]string)
+	for _, a := range alerts {
+		require.True(t, a.Final)
+		answers[a.Rule] = fmt.Sprintf("%s %.4f %.1f %d", a.State, a.Methylation.Share, a.Methylation.Depth, a.Methylation.Positions)
+	}
+	return answers
 }
 
 // TestModifiedBasesOfSignal: networks that classify bases as the stream calls reads give the same results as in pore basecall, to the byte:

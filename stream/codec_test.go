@@ -133,6 +133,20 @@ func sampleReference() *streampb.Reference {
 	}
 }
 
+func sampleMethylation() *streampb.Methylation {
+	return &streampb.Methylation{
+		Run: "run1", Sample: "s1", Contig: "chr1", Start: 4096, End: 8192, Code: "m", Revision: 3,
+		Places: []uint32{20, 23, 8191}, Modified: []uint32{7, 0, 2}, Calls: []uint32{9, 8, 2},
+	}
+}
+
+// methylation is a record of the watch topic with a fault.
+func methylation(spoil func(*streampb.Methylation)) sampleRecord {
+	m := sampleMethylation()
+	spoil(m)
+	return sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Methylation{Methylation: m}}}
+}
+
 func sampleCoverage() *streampb.Coverage {
 	return &streampb.Coverage{
 		Run: "run-1", Sample: "lambda", Contig: "J02459.1", Start: 36_864, End: 37_888, Lengths: []uint32{1000, 1, 23}, Depths: []uint32{24, 300, 0},
@@ -307,6 +321,8 @@ func sampleRecords() []sampleRecord {
 		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
 		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
 		{"watch-run-end", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: sampleMarker()}, Panels: "sha256:3f1c"}},
+		{"watch-methylation", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Methylation{Methylation: sampleMethylation()}, Panels: "sha256:3f1c"}},
+		{"watch-methylation-end", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_MethylationEnd{MethylationEnd: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"runs-run", runsCodec, sampleRun()},
 		{"cursors-cursor", cursorCodec, sampleCursor()},
 		{"cursors-filtered", cursorCodec, filteredCursor()},
@@ -555,11 +571,19 @@ func TestValidity(t *testing.T) {
 		{reference(func(r *streampb.Reference) { r.Callable[1].Callability = 0 }), "of callability CALLABILITY_UNSPECIFIED"},
 		{reference(func(r *streampb.Reference) { r.Callable[1].Callability = 6 }), "of callability 6"},
 		{reference(func(r *streampb.Reference) { r.Callable[1].Start = r.End }), "has a span 40960-41000"},
-		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: "p"}}, "neither a variant nor coverage nor a marker"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: "p"}}, "neither a variant nor coverage nor methylation nor a marker"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{}}}, "variant is empty"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Panels: text, Body: &streampb.WatchRecord_Variant{Variant: []byte("{}")}}}, "panels has 4097 bytes"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{}}}, "sample is empty"},
 		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_RunEnd{RunEnd: &streampb.Marker{}}}}, "run is empty"},
+		{sampleRecord{codec: watchCodec, msg: &streampb.WatchRecord{Body: &streampb.WatchRecord_MethylationEnd{MethylationEnd: &streampb.Marker{}}}}, "run is empty"},
+		{methylation(func(m *streampb.Methylation) { m.Sample = "" }), "sample is empty"},
+		{methylation(func(m *streampb.Methylation) { m.End = m.Start }), "methylation of chr1 from 4096 to 4096"},
+		{methylation(func(m *streampb.Methylation) { m.Revision = 0 }), "has revision 0"},
+		{methylation(func(m *streampb.Methylation) { m.Calls = m.Calls[1:] }), "has 3 positions, 3 counts of modified calls and 2 of calls"},
+		{methylation(func(m *streampb.Methylation) { m.Places[2] = 2 * 4096 }), "has 2 of 2 calls at place 8192"},
+		{methylation(func(m *streampb.Methylation) { m.Places[1] = m.Places[0] }), "has 0 of 8 calls at place 20"},
+		{methylation(func(m *streampb.Methylation) { m.Modified[0] = 10 }), "has 10 of 9 calls at place 20"},
 
 		{run(func(r *streampb.Run) { r.Id = "" }), "run is empty"},
 		{run(func(r *streampb.Run) { r.Id = long }), "the limit is 512"},

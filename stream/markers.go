@@ -205,6 +205,11 @@ func WatchMarker(mk *streampb.Marker, end bool, panels string) ([]byte, error) {
 	return EncodeWatch(rec)
 }
 
+// MethylationEnd encodes the end of a run for the watch topic, of a partition of the methylate stage.
+func MethylationEnd(mk *streampb.Marker, panels string) ([]byte, error) {
+	return EncodeWatch(&streampb.WatchRecord{Body: &streampb.WatchRecord_MethylationEnd{MethylationEnd: mk}, Panels: panels})
+}
+
 // SignalMarker encodes a marker for the signal topic.
 func SignalMarker(mk *streampb.Marker, end bool) ([]byte, error) {
 	rec := &streampb.SignalRecord{Body: &streampb.SignalRecord_RunStart{RunStart: mk}}

@@ -162,8 +162,38 @@ func validWatch(m *streampb.WatchRecord) error {
 		return nil
 	case *streampb.WatchRecord_Coverage:
 		return validCoverage(body.Coverage)
+	case *streampb.WatchRecord_Methylation:
+		return validMethylation(body.Methylation)
+	case *streampb.WatchRecord_MethylationEnd:
+		return validMarker(body.MethylationEnd)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a variant nor coverage nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a variant nor coverage nor methylation nor a marker")
+}
+
+// maxCode bounds the code of a modification.
+const maxCode = 16
+
+func validMethylation(m *streampb.Methylation) error {
+	if err := firstError(validName("sample", m.GetSample()), validName("contig", m.GetContig()), validName("code", m.GetCode()), validText("run", m.GetRun())); err != nil {
+		return err
+	}
+	where := fmt.Sprintf("methylation of %s from %d to %d", m.GetContig(), m.GetStart(), m.GetEnd())
+	size := m.GetEnd() - m.GetStart()
+	switch {
+	case m.GetStart() < 0 || m.GetStart() > math.MaxInt64-maxCoverage || size <= 0 || size > maxCoverage:
+		return decodeErrorf(CodeInvalid, "%s", where)
+	case m.GetRevision() == 0 || len(m.GetCode()) > maxCode:
+		return decodeErrorf(CodeInvalid, "%s has revision %d and a code of %d bytes", where, m.GetRevision(), len(m.GetCode()))
+	case len(m.GetModified()) != len(m.GetPlaces()) || len(m.GetCalls()) != len(m.GetPlaces()):
+		return decodeErrorf(CodeInvalid, "%s has %d positions, %d counts of modified calls and %d of calls", where, len(m.GetPlaces()), len(m.GetModified()), len(m.GetCalls()))
+	}
+	for i, place := range m.GetPlaces() {
+		modified, calls := m.GetModified()[i], m.GetCalls()[i]
+		if int64(place/2) >= size || i > 0 && place <= m.GetPlaces()[i-1] || modified > calls || calls > math.MaxInt32 {
+			return decodeErrorf(CodeInvalid, "%s has %d of %d calls at place %d", where, modified, calls, place)
+		}
+	}
+	return nil
 }
 
 func validDecision(d *streampb.Decision) error {

@@ -52,6 +52,8 @@ const (
 	ScopeProtein Scope = "protein"
 	// ScopeModel is a rule that asks a model.
 	ScopeModel Scope = "model"
+	// ScopeMethylation is a rule on the methylation of a region.
+	ScopeMethylation Scope = "methylation"
 )
 
 // AlertVersion is the version of [Alert] that this package writes.
@@ -93,6 +95,8 @@ type Alert struct {
 	Probability Probability      `json:"probability"`
 	// Model is what a model says, of rules that ask one.
 	Model *ModelAnswer `json:"model,omitempty"`
+	// Methylation is what the calls of a region are, of rules that ask for its methylation.
+	Methylation *MethylationAnswer `json:"methylation,omitempty"`
 	// Alleles lists the alleles seen that fulfil a rule or make a protein change, by place; of more than 100 the ones
 	// that say most. AlleleCount is the number of all.
 	Alleles     []AlleleState `json:"alleles,omitempty"`

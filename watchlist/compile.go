@@ -11,6 +11,7 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/modbase/panel"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -44,6 +45,10 @@ type Watch struct {
 	chunks    []chunkOf
 	sorted    []*subject // by key
 	uses      []*modelUse
+
+	regions   []*subject          // that ask for methylation
+	regionsAt map[regionKey]index // ids are of subjects
+	asked     map[regionKey][]span
 }
 
 // subject is anything with a state of its own.
@@ -64,6 +69,8 @@ type subject struct {
 	output int // of the model
 	part   int // in Model.Codons, and behind them in Model.Alleles
 	hidden bool
+
+	region *panel.Region // of rules on methylation, which have neither area nor test
 }
 
 // chunkOf is a chunk of a subject's area.
@@ -162,6 +169,7 @@ func (w *Watch) index() {
 			}
 		}
 	}
+	w.indexRegions()
 	w.sorted = slices.SortedFunc(slices.Values(w.subjects), func(a, b *subject) int { return a.key().compare(b.key()) })
 	for contig, list := range open {
 		w.openAt[contig] = newIndex(list)
@@ -210,8 +218,12 @@ func (c *compiler) noContig(name string) string {
 
 // rule makes the subjects of one rule.
 func (c *compiler) rule(r *ruleText) {
-	if r.model != nil {
+	switch {
+	case r.model != nil:
 		c.modelRule(r)
+		return
+	case r.methylation != nil:
+		c.regionRule(r)
 		return
 	}
 	before := c.found

@@ -367,7 +367,7 @@ func TestModelFaults(t *testing.T) {
 		`{id: r, model: {folder: model}}`:                              "model needs the folder of a model and one of its outputs",
 		`{id: r, model: {folder: m, output: drug}, match: {gene: cI}}`: `rule "r" has a match and a model: make two rules of it`,
 		`{id: r, model: [model]}`:                                      "model: want keys with values, have a list",
-		`{id: r, label: neither}`:                                      "has no match: say which alleles it means, or which model is asked",
+		`{id: r, label: neither}`:                                      "has no match: say which alleles it means, which model is asked, or which region",
 	} {
 		path := modelPanel(t, protein, nil)
 		require.NoError(t, os.WriteFile(path, []byte("panel: p\nversion: 1\nrules:\n- "+rule+"\n"), 0o600))

@@ -62,6 +62,7 @@ type ruleText struct {
 	line                int
 	match               matchText
 	model               *modelText // nil: it has a match
+	methylation         *methylationText
 	thresholds          Thresholds
 }
 
@@ -266,15 +267,16 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 	first := make(map[string]int, len(list))
 	for _, n := range list {
 		r := &ruleText{line: n.Line, thresholds: base}
-		var match, model *yaml.Node
+		var match, model, methylation, thresholds *yaml.Node
 		before := p.found
 		p.mapping(n, "a rule", map[string]field{
-			"id":         p.text("id", &r.id),
-			"label":      p.text("label", &r.label),
-			"severity":   p.text("severity", &r.severity),
-			"match":      func(v *yaml.Node) { match = v },
-			"model":      func(v *yaml.Node) { model = v },
-			"thresholds": func(v *yaml.Node) { p.thresholds(v, &r.thresholds) },
+			"id":          p.text("id", &r.id),
+			"label":       p.text("label", &r.label),
+			"severity":    p.text("severity", &r.severity),
+			"match":       func(v *yaml.Node) { match = v },
+			"model":       func(v *yaml.Node) { model = v },
+			"methylation": func(v *yaml.Node) { methylation = v },
+			"thresholds":  func(v *yaml.Node) { thresholds = v; p.thresholds(v, &r.thresholds) },
 		})
 		if n.Kind != yaml.MappingNode {
 			continue
@@ -288,12 +290,20 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 		case match != nil && model != nil:
 			p.add(n.Line, "rule %q has a match and a model: make two rules of it", r.id)
 			continue
+		case methylation != nil && (match != nil || model != nil):
+			p.add(n.Line, "rule %q asks for methylation and also has a match or a model: make two rules of it", r.id)
+			continue
+		case methylation != nil:
+			p.methylation(methylation, r)
+			p.checkMethylation(thresholds, r)
+			p.panel.rules = append(p.panel.rules, r)
+			continue
 		case model != nil:
 			p.model(model, r)
 			p.panel.rules = append(p.panel.rules, r)
 			continue
 		case match == nil:
-			p.add(n.Line, "rule %q has no match: say which alleles it means, or which model is asked", r.id)
+			p.add(n.Line, "rule %q has no match: say which alleles it means, which model is asked, or which region's methylation", r.id)
 			continue
 		}
 		p.match(match, &r.match)

@@ -47,6 +47,9 @@ var faults = []fault{
 	{"empty match", rule("{}"), []string{`5: rule "r" is empty`}, true},
 	{"no match", head + "rules:\n- id: r\n", []string{`4: rule "r" has no match`}, true},
 	{"match of a text", rule("cI"), []string{`5: match: want keys with values, have "cI"`}, true},
+	{"methylation of nothing", head + "rules:\n- {id: r, methylation: {is: half}}\n", []string{`4: rule "r": methylation needs a region and what it is`}, true},
+	{"methylation and match", rule("{gene: cI}") + "  methylation: {region: \"J02459.1:1-9\", is: half}\n", []string{`4: rule "r" asks for methylation and also has a match or a model`}, true},
+	{"methylation by reads", head + "rules:\n- id: r\n  methylation: {region: \"J02459.1:1-9\", is: half}\n  thresholds: {min_alt: 3}\n", []string{`6: rule "r": min_alt is for variants: rules on methylation have alpha, beta and min_depth`}, false},
 	{"empty text", rule(`{gene: ""}`), []string{"5: gene: want 1 to 1000 bytes of text, have 0"}, true},
 	{"null", rule("{gene: }"), []string{"5: gene: want a text, have nothing"}, true},
 	{"empty list", rule("{gene: []}"), []string{"5: gene: want 1 to 1000000 entries, have 0"}, true},
@@ -280,11 +283,12 @@ func TestSchema(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(text, &raw))
 	for panel, described := range map[string]map[string]any{
-		"?: 1\n" + rule("{gene: cI}"):               raw.Properties,
-		rule("{gene: cI}") + "  ?: 1\n":             raw.Defs["rule"].Properties,
-		rule("{gene: cI, ?: 1}"):                    raw.Defs["match"].Properties,
-		head + "rules:\n- {id: r, model: {?: 1}}\n": raw.Defs["rule"].Properties["model"].(map[string]any)["properties"].(map[string]any),
-		rule("{gene: cI}") + "  thresholds: {?: 1}": raw.Defs["thresholds"].Properties,
+		"?: 1\n" + rule("{gene: cI}"):                     raw.Properties,
+		rule("{gene: cI}") + "  ?: 1\n":                   raw.Defs["rule"].Properties,
+		rule("{gene: cI, ?: 1}"):                          raw.Defs["match"].Properties,
+		head + "rules:\n- {id: r, model: {?: 1}}\n":       raw.Defs["rule"].Properties["model"].(map[string]any)["properties"].(map[string]any),
+		head + "rules:\n- {id: r, methylation: {?: 1}}\n": raw.Defs["rule"].Properties["methylation"].(map[string]any)["properties"].(map[string]any),
+		rule("{gene: cI}") + "  thresholds: {?: 1}":       raw.Defs["thresholds"].Properties,
 	} {
 		_, err := watchlist.Load(folder(t, strings.Replace(panel, "?", "unheard", 1)))
 		require.Error(t, err)

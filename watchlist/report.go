@@ -1,6 +1,7 @@
 package watchlist
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -14,6 +15,9 @@ type Resolved struct {
 	Subject string `json:"subject,omitempty"` // see [Alert.Subject]
 	Allele  string `json:"allele,omitempty"`  // contig:pos:ref:alt, if it is one allele whose place is known
 	Model   string `json:"model,omitempty"`   // name, version and output of the model that is asked
+	// Methylation is what is asked of a region: methylated, unmethylated or half. DepthNeeded and ReadsNeeded are then in molecules of a region that is
+	// as clear as can be: for NEGATIVE, and for DETECTED.
+	Methylation string `json:"methylation,omitempty"`
 	// Places are empty if it is one allele whose place is not known.
 	Places    []Target `json:"places,omitempty"`
 	Positions int      `json:"positions"`
@@ -31,6 +35,10 @@ func (w *Watch) Resolve() []Resolved {
 	var out []Resolved
 	for _, s := range w.subjects {
 		if s.hidden {
+			continue
+		}
+		if s.region != nil {
+			out = append(out, s.resolveRegion())
 			continue
 		}
 		r := Resolved{
@@ -54,6 +62,17 @@ func (w *Watch) Resolve() []Resolved {
 		out = append(out, r)
 	}
 	return out
+}
+
+// resolveRegion describes a rule on methylation.
+func (s *subject) resolveRegion() Resolved {
+	r, limits := s.region, &s.rule.thresholds
+	detected, negative := r.Needed(errorOf(limits.Alpha, 0, true), errorOf(limits.Beta, 0, true))
+	return Resolved{
+		Panel: s.panel.ID, Rule: s.rule.id, Line: s.rule.line, Scope: s.scope, Methylation: string(r.Kind),
+		Places: []Target{{r.Contig, r.Start, r.End}}, Positions: r.End - r.Start,
+		DepthNeeded: max(limits.MinDepth, negative), ReadsNeeded: max(limits.MinDepth, detected), Miss: limits.Beta, FalseAlarm: limits.Alpha,
+	}
 }
 
 // String is contig:start-end, counted from 1, or contig:position.
@@ -89,9 +108,7 @@ func (r Resolved) Text() string {
 	if r.Model != "" {
 		subject = r.Model
 	}
-	if subject == "" {
-		subject = "."
-	}
+	subject = cmp.Or(subject, r.Methylation, ".")
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.2g", r.Panel, r.Rule, r.Scope, subject, target, r.Positions, r.DepthNeeded, r.ReadsNeeded, r.Miss)
 }
 

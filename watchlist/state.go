@@ -21,16 +21,32 @@ const trackerVersion = 2
 // modelsVersion is the encoding where panels ask models: with the last answer of each.
 const modelsVersion = 3
 
+// regionsVersion is the encoding where panels ask for methylation: that of models, with what is known of methylation, and how often a
+// subject was evaluated.
+const regionsVersion = 4
+
+// encoding is the version that states of a watch have.
+func (w *Watch) encoding() byte {
+	switch {
+	case len(w.regions) > 0:
+		return regionsVersion
+	case len(w.uses) > 0:
+		return modelsVersion
+	}
+	return trackerVersion
+}
+
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
 // one has made must not be gone on with.
 const Version = 3
 
 // Limits of what a state may hold; names are bounded as in records.
 const (
-	maxName     = 512
-	maxStretch  = 1 << 20
-	maxPosition = 1 << 40
-	maxDocument = 1 << 24
+	maxName        = 512
+	maxStretch     = 1 << 20
+	maxPosition    = 1 << 40
+	maxDocument    = 1 << 24
+	maxEvaluations = 1 << 20
 )
 
 // stateCodes are the states as they are written; the first is for what nothing was said of.
@@ -53,10 +69,7 @@ func (t *Tracker) Version() uint64 { return t.version }
 
 // AppendState appends all that is known of the sample. What follows from that, like the depth of areas, is left out.
 func (t *Tracker) AppendState(b []byte) ([]byte, error) {
-	version := byte(trackerVersion)
-	if len(t.uses) > 0 {
-		version = modelsVersion
-	}
+	version := t.watch.encoding()
 	b = packed.AppendBytes(append(b, version), t.sample)
 	b = packed.AppendLen(b, len(t.runs))
 	for _, run := range slices.Sorted(maps.Keys(t.runs)) {
@@ -66,17 +79,23 @@ func (t *Tracker) AppendState(b []byte) ([]byte, error) {
 	for _, contig := range slices.Sorted(maps.Keys(t.depths)) {
 		b = t.depths[contig].append(packed.AppendBytes(b, contig))
 	}
+	if version >= regionsVersion {
+		b = t.appendMarks(b)
+	}
 	for _, s := range t.watch.sorted {
 		st := &t.states[s.number]
-		if len(st.alleles) == 0 && st.answer == (answer{}) {
+		if len(st.alleles) == 0 && st.answer == (answer{}) && st.evaluations == 0 {
 			continue
 		}
 		key := s.key()
 		b = append(b, 1)
 		b = packed.AppendBytes(packed.AppendBytes(packed.AppendBytes(b, key.panel), key.rule), key.name)
 		b = st.answer.append(b)
-		if version == modelsVersion {
+		if version >= modelsVersion {
 			b = packed.AppendBytes(b, st.said)
+		}
+		if version >= regionsVersion {
+			b = packed.AppendLen(packed.AppendLen(b, st.evaluations), st.callsSeen)
 		}
 		b = packed.AppendLen(b, len(st.alleles))
 		for _, a := range st.alleles {
@@ -145,9 +164,9 @@ func (s *seen) append(b []byte) ([]byte, error) {
 // RestoreTracker returns the tracker that wrote b, of the same panels.
 func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 	in := packed.NewReader(b)
-	version := in.Version(modelsVersion)
-	if want := byte(trackerVersion); version > 0 && (version < want || (version == modelsVersion) != (len(w.uses) > 0)) {
-		in.Fail("version %d, and this program reads version %d, or %d where panels ask models: start the stage anew from its topic", version, trackerVersion, modelsVersion)
+	version := in.Version(regionsVersion)
+	if want := w.encoding(); version > 0 && version != want {
+		in.Fail("version %d, and this program with these panels reads version %d: start the stage anew from its topic", version, want)
 	}
 	t := w.NewTracker(in.String(maxName))
 	for range in.Count(2) {
@@ -165,8 +184,11 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 		}
 		t.depths[contig] = d
 	}
+	if version >= regionsVersion {
+		t.restoreMarks(in)
+	}
 	for in.Bool() {
-		t.restoreSubject(in, version == modelsVersion)
+		t.restoreSubject(in, version)
 	}
 	if err := in.Done(); err != nil {
 		return nil, fmt.Errorf("restoring what panels know of sample %q: %w", t.sample, err)
@@ -229,11 +251,15 @@ func within(in *packed.Reader) int {
 }
 
 // restoreSubject reads the state of one subject.
-func (t *Tracker) restoreSubject(in *packed.Reader, models bool) {
+func (t *Tracker) restoreSubject(in *packed.Reader, version byte) {
 	key := subjectKey{in.String(maxName), in.String(maxName), in.String(maxDocument)}
 	last, said := restoreAnswer(in), ""
-	if models {
+	if version >= modelsVersion {
 		said = in.String(maxName)
+	}
+	evaluations, callsSeen := 0, 0
+	if version >= regionsVersion {
+		evaluations, callsSeen = in.Len(maxEvaluations), in.Len(math.MaxInt)
 	}
 	i, ok := slices.BinarySearchFunc(t.watch.sorted, key, func(s *subject, key subjectKey) int { return s.key().compare(key) })
 	if !ok {
@@ -241,11 +267,11 @@ func (t *Tracker) restoreSubject(in *packed.Reader, models bool) {
 		return
 	}
 	st := &t.states[t.watch.sorted[i].number]
-	if len(st.alleles) > 0 || st.answer != (answer{}) {
+	if len(st.alleles) > 0 || st.answer != (answer{}) || st.evaluations > 0 {
 		in.Fail("rule %q comes twice", key.rule)
 		return
 	}
-	st.answer, st.said = last, said
+	st.answer, st.said, st.evaluations, st.callsSeen = last, said, evaluations, callsSeen
 	for range in.Count(4) {
 		a := restoreSeen(in)
 		if k := len(st.alleles); k > 0 && st.alleles[k-1].allele.VRSID >= a.allele.VRSID {

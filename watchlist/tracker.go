@@ -17,7 +17,8 @@ type Tracker struct {
 	sample string
 	states []subjectState
 	depths map[string]*depths
-	runs   map[string]bool // known runs; true: ended
+	marks  map[regionKey]*marks // of methylation
+	runs   map[string]bool      // known runs; true: ended
 	buffer [chunkBases]int
 	uses   []useState // by Watch.uses
 	err    error
@@ -33,6 +34,8 @@ type subjectState struct {
 	alleles []*seen   // by VRS id
 	answer  answer
 	said    string // of a model: the last answer, short of its content
+
+	evaluations, callsSeen int // of a rule on methylation: how often it was evaluated before the end, and the calls at the last evaluation
 }
 
 // seen is the newest revision of an allele.
@@ -67,7 +70,7 @@ type answer struct {
 func (w *Watch) NewTracker(sample string) *Tracker {
 	return &Tracker{
 		watch: w, sample: sample, states: make([]subjectState, len(w.subjects)),
-		depths: map[string]*depths{}, runs: map[string]bool{}, uses: newUseStates(w),
+		depths: map[string]*depths{}, marks: map[regionKey]*marks{}, runs: map[string]bool{}, uses: newUseStates(w),
 	}
 }
 
@@ -257,6 +260,8 @@ func (t *Tracker) decide(alerts []Alert, s *subject) []Alert {
 	case s.hidden:
 		t.note(s)
 		return alerts
+	case s.region != nil:
+		return t.decideRegion(alerts, s)
 	case s.scope == ScopeModel: // answered once its features are up to date
 		return alerts
 	}

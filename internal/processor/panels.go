@@ -10,6 +10,7 @@ import (
 
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/internal/cli"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/watchlist"
@@ -20,7 +21,7 @@ import (
 
 // loadPanels reads watch-lists and checks them against the reference and its
 // genes. What can't be answered in full is logged.
-func (e *Engines) loadPanels(paths []string, scored bool, logger *slog.Logger) error {
+func (e *Engines) loadPanels(paths []string, scored, methylation bool, logger *slog.Logger) error {
 	panels := make([]*watchlist.Panel, len(paths))
 	for i, path := range paths {
 		p, err := ready.Open(path)
@@ -35,6 +36,9 @@ func (e *Engines) loadPanels(paths []string, scored bool, logger *slog.Logger) e
 	}
 	if rule := w.Scored(); rule != "" && !scored {
 		return cli.Usagef("rule %q asks for scores of a sequence network, and there is none: give --network, or leave the panel out", rule)
+	}
+	if rule := w.AsksMethylation(); rule != "" && !methylation {
+		return cli.Usagef("rule %q asks for methylation, and modified bases are not counted: give --methylation, or leave the panel out", rule)
 	}
 	for _, warning := range w.Warnings() {
 		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)
@@ -105,6 +109,14 @@ func (e *Engines) watched(partitions int32) *annotatestage.Watch {
 		return nil
 	}
 	return &annotatestage.Watch{Partitions: partitions, Panels: e.panels, Concerns: e.Watch.Concerns}
+}
+
+// watchedMethylation is what the methylate stage passes on; nil unless panels ask for it.
+func (e *Engines) watchedMethylation(partitions int32) *methylatestage.Watch {
+	if e.Watch == nil || e.Watch.AsksMethylation() == "" {
+		return nil
+	}
+	return &methylatestage.Watch{Partitions: partitions, Panels: e.panels, Asked: e.Watch.Asked}
 }
 
 // TopicSettings lists the topics that the engines' stages need; see

@@ -74,6 +74,18 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
 	}
+	path := filepath.Join(t.TempDir(), "panel.yaml")
+	if err := os.WriteFile(path, []byte("panel: p\nversion: 1\nrules:\n- id: a\n  methylation: {region: \"J02459.1:1-900\", is: methylated}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}}
+	if _, err := Load(t.Context(), opts); err == nil || err.Error() != `rule "a" asks for methylation, and modified bases are not counted: give --methylation, or leave the panel out` {
+		t.Errorf("a panel that asks for methylation: %v", err)
+	}
+	opts.Methylation = Methylation{On: true, Percentile: 0.1}
+	if e, err := Load(t.Context(), opts); err != nil || e.watchedMethylation(3) == nil {
+		t.Errorf("it is not answered: %v", err)
+	}
 	if _, err := Load(t.Context(), Options{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing panel: %v", err)
 	}

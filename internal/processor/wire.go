@@ -128,6 +128,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
 	// called ─▶ align ───────┤                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
 	//                        └─▶ methylate ─▶ methylation                                  (with --methylation)
+	//                                └─▶ watch                                             (with panels that ask for it)
 	runs := newRunDirectory()
 	refused := make(chan error, 1)
 	flow := []struct {
@@ -164,7 +165,8 @@ func (p *Processor) Run(ctx context.Context) error {
 		}},
 		{methylatestage.Name, t.Reads, func() stream.NewHandler {
 			return methylatestage.New(methylatestage.Config{
-				Topics: t, MethylationPartitions: partitions[t.Methylation], Genome: e.Genome, Filter: e.filter, Metrics: m.methylate, Logger: log,
+				Topics: t, MethylationPartitions: partitions[t.Methylation], Genome: e.Genome, Filter: e.filter, Watch: e.watchedMethylation(partitions[t.Watch]),
+				Metrics: m.methylate, Logger: log,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {

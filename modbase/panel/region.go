@@ -83,6 +83,15 @@ func ReadRegions(r io.Reader, name string) ([]Region, error) {
 	return all, err
 }
 
+// NewRegion is a rule on a place that asks for kind, of 5mC and with as many positions as rules that say nothing.
+func NewRegion(contig string, start, end int, kind string) (Region, error) {
+	r := Region{Contig: contig, Start: start, End: end, Kind: Kind(kind), Code: 'm', Sites: defaultSites}
+	if _, known := zones[r.Kind]; !known {
+		return r, fmt.Errorf("kind %q: want methylated, unmethylated or half", textfile.Clip(kind, 40))
+	}
+	return r, nil
+}
+
 func parseRegion(columns []string) (r Region, err error) {
 	if len(columns) < 5 || len(columns) > 7 {
 		return r, fmt.Errorf("it has %d columns: want contig, start, end, name and kind, and perhaps code and sites, with tabs between", len(columns))
@@ -137,19 +146,36 @@ func eachLine(r io.Reader, name string, line func(columns []string) error) error
 	return nil
 }
 
-// tally is what the calls of a region are: of each strand the positions with calls, calls and modified ones.
-type tally [2]struct{ sites, calls, modified int }
+// Tally is what the calls of a region are: of each strand the positions with calls, calls and modified ones.
+type Tally [2]struct{ Sites, Calls, Modified int }
+
+// Add takes what the reads say at a position of the region, on one strand.
+func (t *Tally) Add(strand pileup.Strand, calls, modified int) {
+	if calls == 0 {
+		return
+	}
+	i := 0
+	if strand == pileup.Minus {
+		i = 1
+	}
+	t[i].Sites++
+	t[i].Calls += calls
+	t[i].Modified += modified
+}
+
+// Calls is how many there are on both strands.
+func (t *Tally) Calls() int { return t[0].Calls + t[1].Calls }
 
 // Regions counts what rules ask for.
 type Regions struct {
 	rules   []Region
-	tallies []tally
+	tallies []Tally
 	at      index
 }
 
 // NewRegions counts for rules.
 func NewRegions(rules []Region) *Regions {
-	return &Regions{rules: rules, tallies: make([]tally, len(rules)), at: newIndex(len(rules), func(i int) (string, int, int) {
+	return &Regions{rules: rules, tallies: make([]Tally, len(rules)), at: newIndex(len(rules), func(i int) (string, int, int) {
 		return rules[i].Contig, rules[i].Start, rules[i].End
 	})}
 }
@@ -160,17 +186,9 @@ func (r *Regions) Add(contig string, row *pileup.Row) {
 		return
 	}
 	r.at.each(contig, row.Pos, func(i int) {
-		if r.rules[i].Code != row.Code {
-			return
+		if r.rules[i].Code == row.Code {
+			r.tallies[i].Add(row.Strand, row.Valid(), row.Modified)
 		}
-		strand := 0
-		if row.Strand == pileup.Minus {
-			strand = 1
-		}
-		t := &r.tallies[i][strand]
-		t.sites++
-		t.calls += row.Valid()
-		t.modified += row.Modified
 	})
 }
 
@@ -193,21 +211,23 @@ type Answer struct {
 func (r *Regions) Answers(alpha float64) []Answer {
 	list := make([]Answer, len(r.rules))
 	for i := range list {
-		list[i] = answer(r.rules[i], &r.tallies[i], alpha/float64(len(list)))
+		share := alpha / float64(len(list))
+		list[i] = r.rules[i].Answer(&r.tallies[i], share, share)
 	}
 	return list
 }
 
-func answer(of Region, t *tally, alpha float64) Answer {
+// Answer is what the calls of the region say of it. With a probability of at most alpha it is DETECTED or SUSPECTED though it is negative,
+// and of at most beta NEGATIVE though it isn't.
+func (of Region) Answer(t *Tally, alpha, beta float64) Answer {
 	a := Answer{Region: of, State: NotCallable, Wrong: 1}
-	calls, modified := 0, 0
+	modified := 0
 	for _, s := range t {
-		a.Covered += s.sites
-		calls += s.calls
-		modified += s.modified
-		a.Depth += float64(s.calls) / float64(max(1, s.sites))
+		a.Covered += s.Sites
+		modified += s.Modified
+		a.Depth += float64(s.Calls) / float64(max(1, s.Sites))
 	}
-	if calls > 0 {
+	if calls := t.Calls(); calls > 0 {
 		a.Share = float64(modified) / float64(calls)
 	}
 	if a.Covered < of.Sites {
@@ -219,7 +239,7 @@ func answer(of Region, t *tally, alpha float64) Answer {
 	switch {
 	case isNegative <= alpha && within(a.Share, z.detected):
 		a.State, a.Wrong = Detected, isNegative
-	case isDetected <= alpha && within(a.Share, z.negative):
+	case isDetected <= beta && within(a.Share, z.negative):
 		a.State, a.Wrong = Negative, isDetected
 	case isNegative <= alpha:
 		a.State, a.Wrong, a.Reason = Suspected, isNegative, "the share is neither that of the rule nor of its opposite"
@@ -227,6 +247,27 @@ func answer(of Region, t *tally, alpha float64) Answer {
 		a.Reason = "too few molecules to tell"
 	}
 	return a
+}
+
+// Needed are the depths from which on a region is DETECTED, and NEGATIVE, where it is as clear as can be: all or no calls are modified,
+// or half of them.
+func (of Region) Needed(alpha, beta float64) (detected, negative int) {
+	z := zones[of.Kind]
+	clear := map[Kind]float64{Methylated: 1, Half: 0.5}[of.Kind] // of Unmethylated it is 0
+	opposite := 0.0
+	if of.Kind == Unmethylated {
+		opposite = 1
+	}
+	return depthFor(clear, z.negative, alpha), depthFor(opposite, z.detected, beta)
+}
+
+// depthFor is the least depth at which a share excludes a zone.
+func depthFor(share float64, zone []stretch, alpha float64) int {
+	depth := 1
+	for bound(share, float64(depth), zone) > alpha {
+		depth++
+	}
+	return depth
 }
 
 func within(share float64, zone []stretch) bool {

@@ -41,6 +41,7 @@ type Config struct {
 	// MaxRegion bounds the reads that a region keeps, in bytes; 0: DefaultMaxRegion. A hash of a read decides
 	// whether it is left out.
 	MaxRegion int
+	Watch     *Watch       // nil: no panel asks for methylation
 	Metrics   *Metrics     // nil: none
 	Logger    *slog.Logger // nil: none
 }
@@ -248,6 +249,10 @@ func (h *handler) ends() ([]stream.Out, error) {
 			return nil, err
 		}
 		outs = append(outs, end...)
+		if end, err = h.watchEnd(own); err != nil {
+			return nil, err
+		}
+		outs = append(outs, end...)
 		delete(h.open, id)
 		h.sharesVersion++
 	}
@@ -406,8 +411,9 @@ func (h *handler) publish(r *region, run, status string, thresholds *pileup.Thre
 			return errors.New("a stretch doesn't fit a record") // widths are chosen so that it does
 		}
 		h.metrics.stretch(s)
-		outs = append(outs, out)
-		return nil
+		watched, err := h.watch(s)
+		outs = append(append(outs, out), watched...)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("counting modified bases in region %d of %s: %w", r.key.region, r.key.contig, err)

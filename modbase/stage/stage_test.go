@@ -247,8 +247,9 @@ func (s *scene) offline(t testing.TB, sample string, filter Filter) string {
 
 // topic is one with partitions, whose records are those of its log.
 type topic struct {
-	t    testing.TB
-	logs [][]stream.Record
+	t       testing.TB
+	logs    [][]stream.Record
+	watched []stream.Out // for the topic of watch, in the order they were written
 }
 
 func (tp *topic) put(out stream.Out) {
@@ -261,7 +262,7 @@ func (tp *topic) put(out stream.Out) {
 
 // reads is the topic of reads, in an order that rng chooses, in which upstream workers report the runs' begins and ends.
 func (s *scene) topic(t testing.TB, rng *rand.Rand, partitions int) *topic {
-	tp := &topic{t, make([][]stream.Record, partitions)}
+	tp := &topic{t: t, logs: make([][]stream.Record, partitions)}
 	marker := func(run, sample string, source uint32, end bool) {
 		mk := &streampb.Marker{Run: &streampb.Run{Id: run, Sample: sample, SampleRate: 4000}, Source: source, Sources: 2}
 		value, err := stream.ReadsMarker(mk, end)
@@ -298,7 +299,7 @@ func config(s *scene, filter Filter) Config {
 
 // run has one handler for each partition take turns until nothing is left, and returns the topic of methylation.
 func run(t testing.TB, rng *rand.Rand, cfg Config, reads *topic) *topic {
-	out := &topic{t, make([][]stream.Record, cfg.MethylationPartitions)}
+	out := &topic{t: t, logs: make([][]stream.Record, cfg.MethylationPartitions)}
 	handlers := make([]stream.Handler, len(reads.logs))
 	next := make([]int, len(reads.logs))
 	for p := range handlers {
@@ -324,6 +325,8 @@ func run(t testing.TB, rng *rand.Rand, cfg Config, reads *topic) *topic {
 					reads.put(o)
 				case "methylation":
 					out.put(o)
+				case "watch":
+					out.watched = append(out.watched, o)
 				default:
 					t.Fatalf("a record for %s: %s", o.Topic, o.Value)
 				}
@@ -509,6 +512,7 @@ func TestStateLaw(t *testing.T) {
 		cfg := config(s, Filter{Percentile: 0.1})
 		if seed == 2 {
 			cfg.MaxRegion = 30_000
+			cfg.Watch = watching()
 		}
 		rng := rand.New(rand.NewPCG(seed, 3))
 		reads := s.topic(t, rng, 2)

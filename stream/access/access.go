@@ -112,6 +112,10 @@ func (d Deployment) stages() map[string]struct {
 	if d.Panels {
 		annotated = append(annotated, t.Watch)
 	}
+	methylated := []string{t.Methylation}
+	if d.Panels {
+		methylated = append(methylated, t.Watch)
+	}
 	return map[string]struct {
 		input   string
 		outputs []string
@@ -119,7 +123,7 @@ func (d Deployment) stages() map[string]struct {
 		RoleBasecall:  {t.Signal, []string{t.Reads}},
 		RoleAlign:     {t.Called, []string{t.Reads}},
 		RoleVariant:   {t.Reads, []string{t.Calls}},
-		RoleMethylate: {t.Reads, []string{t.Methylation}},
+		RoleMethylate: {t.Reads, methylated},
 		RoleAnnotate:  {t.Calls, annotated},
 		RoleWatch:     {t.Watch, []string{t.Alerts}},
 	}

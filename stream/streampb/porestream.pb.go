@@ -3017,6 +3017,8 @@ type WatchRecord struct {
 	//	*WatchRecord_Variant
 	//	*WatchRecord_Coverage
 	//	*WatchRecord_RunEnd
+	//	*WatchRecord_Methylation
+	//	*WatchRecord_MethylationEnd
 	Body          isWatchRecord_Body `protobuf_oneof:"body"`
 	Panels        string             `protobuf:"bytes,5,opt,name=panels,proto3" json:"panels,omitempty"` // fingerprint of the panels by which the writer selected the record
 	unknownFields protoimpl.UnknownFields
@@ -3096,6 +3098,24 @@ func (x *WatchRecord) GetRunEnd() *Marker {
 	return nil
 }
 
+func (x *WatchRecord) GetMethylation() *Methylation {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_Methylation); ok {
+			return x.Methylation
+		}
+	}
+	return nil
+}
+
+func (x *WatchRecord) GetMethylationEnd() *Marker {
+	if x != nil {
+		if x, ok := x.Body.(*WatchRecord_MethylationEnd); ok {
+			return x.MethylationEnd
+		}
+	}
+	return nil
+}
+
 func (x *WatchRecord) GetPanels() string {
 	if x != nil {
 		return x.Panels
@@ -3123,6 +3143,14 @@ type WatchRecord_RunEnd struct {
 	RunEnd *Marker `protobuf:"bytes,4,opt,name=run_end,json=runEnd,proto3,oneof"`
 }
 
+type WatchRecord_Methylation struct {
+	Methylation *Methylation `protobuf:"bytes,6,opt,name=methylation,proto3,oneof"` // only if panels ask for it
+}
+
+type WatchRecord_MethylationEnd struct {
+	MethylationEnd *Marker `protobuf:"bytes,7,opt,name=methylation_end,json=methylationEnd,proto3,oneof"` // the run's end, of a partition of the methylate stage
+}
+
 func (*WatchRecord_RunStart) isWatchRecord_Body() {}
 
 func (*WatchRecord_Variant) isWatchRecord_Body() {}
@@ -3130,6 +3158,129 @@ func (*WatchRecord_Variant) isWatchRecord_Body() {}
 func (*WatchRecord_Coverage) isWatchRecord_Body() {}
 
 func (*WatchRecord_RunEnd) isWatchRecord_Body() {}
+
+func (*WatchRecord_Methylation) isWatchRecord_Body() {}
+
+func (*WatchRecord_MethylationEnd) isWatchRecord_Body() {}
+
+// Methylation is a revision of what reads say of a modification at the positions of a stretch that panels ask for. A newer one of the
+// stretch and code replaces it.
+type Methylation struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Run      string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // of the newest read behind the revision
+	Sample   string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig   string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
+	Start    int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"` // 0-based, half open
+	End      int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
+	Code     string                 `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"` // as in the tag MM
+	Revision uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Positions with calls, ascending: twice how far they lie behind start, and one more on the reverse strand.
+	Places        []uint32 `protobuf:"varint,8,rep,packed,name=places,proto3" json:"places,omitempty"`
+	Modified      []uint32 `protobuf:"varint,9,rep,packed,name=modified,proto3" json:"modified,omitempty"` // calls of the modification
+	Calls         []uint32 `protobuf:"varint,10,rep,packed,name=calls,proto3" json:"calls,omitempty"`      // all that count, of this modification, another one or none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Methylation) Reset() {
+	*x = Methylation{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Methylation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Methylation) ProtoMessage() {}
+
+func (x *Methylation) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Methylation.ProtoReflect.Descriptor instead.
+func (*Methylation) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Methylation) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Methylation) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Methylation) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *Methylation) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *Methylation) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Methylation) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Methylation) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Methylation) GetPlaces() []uint32 {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+func (x *Methylation) GetModified() []uint32 {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *Methylation) GetCalls() []uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
 
 // Cursor says how much of a run's signal is in Kafka. It is written in the
 // transaction that writes the signal itself.
@@ -3152,7 +3303,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3315,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3328,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Cursor) GetRun() string {
@@ -3270,7 +3421,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3433,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3446,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Decision) GetRun() string {
@@ -3387,7 +3538,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +3550,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +3563,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PushState) GetRun() string {
@@ -3490,7 +3641,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3502,7 +3653,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3515,7 +3666,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -3853,14 +4004,28 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"controlAlt\x12#\n" +
 	"\rcontrol_depth\x18\r \x01(\rR\fcontrolDepth\" \n" +
 	"\fCarryOverEnd\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"\xe8\x01\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\"\xea\x02\n" +
 	"\vWatchRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12\x1a\n" +
 	"\avariant\x18\x02 \x01(\fH\x00R\avariant\x125\n" +
 	"\bcoverage\x18\x03 \x01(\v2\x17.porestream.v1.CoverageH\x00R\bcoverage\x120\n" +
-	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12\x16\n" +
+	"\arun_end\x18\x04 \x01(\v2\x15.porestream.v1.MarkerH\x00R\x06runEnd\x12>\n" +
+	"\vmethylation\x18\x06 \x01(\v2\x1a.porestream.v1.MethylationH\x00R\vmethylation\x12@\n" +
+	"\x0fmethylation_end\x18\a \x01(\v2\x15.porestream.v1.MarkerH\x00R\x0emethylationEnd\x12\x16\n" +
 	"\x06panels\x18\x05 \x01(\tR\x06panelsB\x06\n" +
-	"\x04body\"\xff\x01\n" +
+	"\x04body\"\xf1\x01\n" +
+	"\vMethylation\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x03 \x01(\tR\x06contig\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\x03R\x05start\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x03R\x03end\x12\x12\n" +
+	"\x04code\x18\x06 \x01(\tR\x04code\x12\x1a\n" +
+	"\brevision\x18\a \x01(\x04R\brevision\x12\x16\n" +
+	"\x06places\x18\b \x03(\rR\x06places\x12\x1a\n" +
+	"\bmodified\x18\t \x03(\rR\bmodified\x12\x14\n" +
+	"\x05calls\x18\n" +
+	" \x03(\rR\x05calls\"\xff\x01\n" +
 	"\x06Cursor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\x04R\x04next\x12\x16\n" +
@@ -3951,7 +4116,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),         // 0: porestream.v1.EndStatus
 	(CallStatus)(0),        // 1: porestream.v1.CallStatus
@@ -3982,10 +4147,11 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*CarryOver)(nil),      // 26: porestream.v1.CarryOver
 	(*CarryOverEnd)(nil),   // 27: porestream.v1.CarryOverEnd
 	(*WatchRecord)(nil),    // 28: porestream.v1.WatchRecord
-	(*Cursor)(nil),         // 29: porestream.v1.Cursor
-	(*Decision)(nil),       // 30: porestream.v1.Decision
-	(*PushState)(nil),      // 31: porestream.v1.PushState
-	(*PushChannel)(nil),    // 32: porestream.v1.PushChannel
+	(*Methylation)(nil),    // 29: porestream.v1.Methylation
+	(*Cursor)(nil),         // 30: porestream.v1.Cursor
+	(*Decision)(nil),       // 31: porestream.v1.Decision
+	(*PushState)(nil),      // 32: porestream.v1.PushState
+	(*PushChannel)(nil),    // 33: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -4023,13 +4189,15 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	6,  // 32: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
 	20, // 33: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
 	6,  // 34: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	3,  // 35: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	32, // 36: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	29, // 35: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
+	6,  // 36: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
+	3,  // 37: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	33, // 38: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -4070,6 +4238,8 @@ func file_stream_streampb_porestream_proto_init() {
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
 		(*WatchRecord_RunEnd)(nil),
+		(*WatchRecord_Methylation)(nil),
+		(*WatchRecord_MethylationEnd)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4077,7 +4247,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

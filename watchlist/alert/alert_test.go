@@ -34,6 +34,7 @@ func full() *watchlist.Alert {
 		},
 		Coverage:    &watchlist.Covered{Positions: 3, NotCallable: 1, DepthNeeded: 16, Worst: &watchlist.Place{Contig: "J02459.1", Pos: 37_590, Depth: 14}},
 		Probability: watchlist.Probability{FalseAlarm: ptr(1e-4), Miss: ptr(0.0125)},
+		Methylation: &watchlist.MethylationAnswer{Contig: "J02459.1", Start: 101, End: 1_600, Asked: "methylated", Code: "m", Share: 0.91, Depth: 22.5, Positions: 90, PositionsNeeded: 4},
 		Alleles:     []watchlist.AlleleState{{VRSID: "ga4gh:VA.mMMmXYS7bUV1LeQoNNMVzQjXC9CFRcIc", State: watchlist.Detected}},
 	}
 }
@@ -147,7 +148,7 @@ func TestText(t *testing.T) {
 	negative.Probability.Miss = ptr(0.0125)
 	for want, a := range map[string]*watchlist.Alert{
 		"DETECTED     patient 7/b  lambda-demo/cI-E118K  J02459.1:37589 C>T  missense_variant cI p.Glu118Lys  21/24 reads  QUAL 41.2" +
-			"  false alarm <= 0.0001  (21 of 24 reads show it)  rev 3": full(),
+			"  J02459.1:101-1600 methylated?  false alarm <= 0.0001  (21 of 24 reads show it)  rev 3": full(),
 		"NEGATIVE     s  p/r  cI:p.Ala67Thr  miss <= 0.013  (not called at a depth of at least 20)  rev 2": negative,
 		"NOT_CALLABLE s  p/r  (no reads)  rev 1":                                                           bare(),
 	} {

@@ -119,6 +119,7 @@ func TestSchemaKnowsAllMembers(t *testing.T) {
 		{worst, reflect.TypeFor[watchlist.Place]()}, {defs["probability"], reflect.TypeFor[watchlist.Probability]()},
 		{defs["allele_state"], reflect.TypeFor[watchlist.AlleleState]()}, {defs["model"], reflect.TypeFor[watchlist.ModelAnswer]()},
 		{defs["class_odd"], reflect.TypeFor[watchlist.ClassOdd]()}, {defs["driver"], reflect.TypeFor[watchlist.Driver]()},
+		{defs["methylation"], reflect.TypeFor[watchlist.MethylationAnswer]()},
 	} {
 		object := c.schema.(map[string]any)
 		properties := object["properties"].(map[string]any)

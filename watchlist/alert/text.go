@@ -38,6 +38,9 @@ func Text(a *watchlist.Alert) string {
 			fmt.Fprintf(&b, "%s%s %+.2f", [...]string{"  by ", ", ", ", "}[i], d.Feature, d.Effect)
 		}
 	}
+	if m := a.Methylation; m != nil {
+		fmt.Fprintf(&b, "  %s:%d-%d %s?", m.Contig, m.Start, m.End, m.Asked)
+	}
 	if p := a.Probability.FalseAlarm; p != nil {
 		fmt.Fprintf(&b, "  false alarm <= %.2g", *p)
 	}

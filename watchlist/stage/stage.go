@@ -62,6 +62,7 @@ type handler struct {
 	cfg                   Config
 	partition, partitions int32
 	markers               stream.Markers
+	methylation           stream.Markers                // of the methylate stage, if panels ask for it
 	trackers              map[string]*watchlist.Tracker // by sample
 	sections              map[string]*watchlist.Tracker // by the name of their section
 	fingerprint           string
@@ -86,6 +87,22 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return h.runStart(body.RunStart)
 	case *streampb.WatchRecord_RunEnd:
 		return h.runEnd(body.RunEnd)
+	case *streampb.WatchRecord_Methylation:
+		if !h.ours(m.GetPanels()) {
+			return nil, nil
+		}
+		t := h.tracker(body.Methylation.GetSample())
+		return h.publish(t, t.Methylation(methylation(body.Methylation)))
+	case *streampb.WatchRecord_MethylationEnd:
+		if h.cfg.Watch.AsksMethylation() == "" {
+			h.ours(m.GetPanels())
+			return nil, nil
+		}
+		complete, err := h.methylation.End(body.MethylationEnd)
+		if err != nil {
+			return nil, err
+		}
+		return h.ended(body.MethylationEnd, complete)
 	case *streampb.WatchRecord_Coverage:
 		if !h.ours(m.GetPanels()) || !h.ours(body.Coverage.GetPanels()) {
 			return nil, nil
@@ -161,6 +178,20 @@ func coverage(c *streampb.Coverage) watchlist.Coverage {
 	return out
 }
 
+// methylation is what m says, without what belongs to the stream.
+func methylation(m *streampb.Methylation) watchlist.Methylation {
+	out := watchlist.Methylation{
+		Run: m.GetRun(), Contig: m.GetContig(), Start: int(m.GetStart()), End: int(m.GetEnd()), Code: m.GetCode(), Revision: m.GetRevision(),
+		Marks: make([]watchlist.Mark, len(m.GetPlaces())),
+	}
+	for i, place := range m.GetPlaces() {
+		out.Marks[i] = watchlist.Mark{
+			Pos: out.Start + int(place/2), Reverse: place&1 == 1, Modified: int(m.GetModified()[i]), Calls: int(m.GetCalls()[i]),
+		}
+	}
+	return out
+}
+
 // runStart keeps the run's samples undecided until the run has ended.
 func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 	isNew, err := h.markers.Start(mk)
@@ -181,9 +212,20 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.ended(mk, complete)
+}
+
+// over reports whether all that panels ask for of a run has come.
+func (h *handler) over(run string) bool {
+	return h.markers.Ended(run) && (h.cfg.Watch.AsksMethylation() == "" || h.methylation.Ended(run))
+}
+
+// ended answers what a run's end brings, from one of the stages upstream; news: it is the last end of that stage.
+func (h *handler) ended(mk *streampb.Marker, news bool) ([]stream.Out, error) {
 	run := mk.GetRun()
 	var outs []stream.Out
-	if h.markers.Ended(run.GetId()) {
+	over := h.over(run.GetId())
+	if over {
 		for _, sample := range h.concerned(run) {
 			t := h.tracker(sample)
 			answers, err := h.publish(t, t.RunEnd(run.GetId()))
@@ -193,7 +235,7 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 			outs = append(outs, answers...)
 		}
 	}
-	if !complete {
+	if !over || !news {
 		return outs, nil
 	}
 	own := h.markers.Forward(mk, h.partition, h.partitions)

@@ -18,6 +18,9 @@ const (
 	stateVersion = 1
 
 	maxSectionName = 512
+
+	// methylationSection is the run markers of the methylate stage.
+	methylationSection = "methylation"
 )
 
 // fingerprint is a hash over what the state depends on besides records. How many
@@ -35,6 +38,9 @@ func (h *handler) Format() stream.StateFormat {
 // Sections lists the markers and each sample.
 func (h *handler) Sections() []stream.Section {
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
+	if h.cfg.Watch.AsksMethylation() != "" {
+		list = append(list, stream.Section{Name: methylationSection, Version: h.methylation.Version()})
+	}
 	for name, t := range h.sections {
 		list = append(list, stream.Section{Name: name, Version: t.Version()})
 	}
@@ -44,8 +50,11 @@ func (h *handler) Sections() []stream.Section {
 
 // AppendSection appends one of them.
 func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
-	if name == stream.MarkersSection {
+	switch name {
+	case stream.MarkersSection:
 		return h.markers.AppendState(b)
+	case methylationSection:
+		return h.methylation.AppendState(b)
 	}
 	t := h.sections[name]
 	if t == nil {
@@ -56,8 +65,11 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 
 // RestoreSection takes one of them.
 func (h *handler) RestoreSection(name string, b []byte) error {
-	if name == stream.MarkersSection {
+	switch name {
+	case stream.MarkersSection:
 		return h.markers.RestoreState(b)
+	case methylationSection:
+		return h.methylation.RestoreState(b)
 	}
 	t, err := h.cfg.Watch.RestoreTracker(b)
 	if err != nil {

@@ -1,0 +1,375 @@
+package watchlist
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/panel"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/stream/packed"
+)
+
+// methylationText is what a rule says of a region's methylation.
+type methylationText struct {
+	line              int
+	region, is, codes string
+	positions         *int
+}
+
+// Methylation is one revision of the calls of a modification at the positions of a stretch, over all runs of a sample so far.
+type Methylation struct {
+	Run        string // of the newest read; may be ""
+	Contig     string
+	Start, End int // 0-based, half open
+	Code       string
+	Revision   uint64 // grows with every revision of the stretch and code
+	Marks      []Mark // by position and strand
+}
+
+// Mark is the calls at a position, on one strand.
+type Mark struct {
+	Pos             int // 0-based
+	Reverse         bool
+	Modified, Calls int
+}
+
+// MethylationAnswer is what the calls of a region are, of a rule on its methylation.
+type MethylationAnswer struct {
+	Contig string `json:"contig"`
+	Start  int    `json:"start"` // 1-based
+	End    int    `json:"end"`
+	// Asked is methylated, unmethylated or half, and Code that of the modification.
+	Asked string `json:"asked"`
+	Code  string `json:"code"`
+	// Share is that of the calls that are modified, and Depth the molecules that they are of: calls by position, on both strands together.
+	Share float64 `json:"share"`
+	Depth float64 `json:"depth"`
+	// Positions have calls, and PositionsNeeded must.
+	Positions       int `json:"positions"`
+	PositionsNeeded int `json:"positions_needed"`
+}
+
+// methylation reads what a rule asks of a region's methylation.
+func (p *reader) methylation(n *yaml.Node, r *ruleText) {
+	m := &methylationText{line: n.Line, codes: "m"}
+	p.mapping(n, "methylation", map[string]field{
+		"region":    p.text("region", &m.region),
+		"is":        p.text("is", &m.is),
+		"code":      p.text("code", &m.codes),
+		"positions": p.whole("positions", 1, 1<<30, &m.positions),
+	})
+	r.methylation = m
+	if n.Kind == yaml.MappingNode && (m.region == "" || m.is == "") {
+		p.add(n.Line, "rule %q: methylation needs a region and what it is: {region: \"CONTIG:START-END\", is: methylated}", r.id)
+	}
+}
+
+// ofMethylation are the thresholds that rules on methylation have.
+var ofMethylation = []string{"alpha", "beta", "min_depth"}
+
+// checkMethylation refuses thresholds of variants in a rule on methylation.
+func (p *reader) checkMethylation(thresholds *yaml.Node, r *ruleText) {
+	if thresholds == nil || thresholds.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(thresholds.Content); i += 2 {
+		if key := thresholds.Content[i]; !slices.Contains(ofMethylation, key.Value) {
+			p.add(key.Line, "rule %q: %s is for variants: rules on methylation have alpha, beta and min_depth", r.id, clip(key.Value))
+		}
+	}
+}
+
+// regionRule makes the subject of a rule on methylation.
+func (c *compiler) regionRule(r *ruleText) {
+	m := r.methylation
+	at, err := parseRegion(m.region)
+	if err == nil && c.watch.genome.Contig(m.region) != nil {
+		at = place{contig: m.region}
+	}
+	if err != nil {
+		c.add(m.line, "rule %q: %w", r.id, err)
+		return
+	}
+	contig := c.watch.genome.Contig(at.contig)
+	if contig == nil {
+		c.add(m.line, "rule %q: %s", r.id, c.noContig(at.contig))
+		return
+	}
+	at.end = cmp.Or(at.end, len(contig.Seq))
+	if at.end > len(contig.Seq) {
+		c.add(m.line, "rule %q: %s:%d-%d reaches outside of the contig, which has %d bases", r.id, at.contig, at.start+1, at.end, len(contig.Seq))
+		return
+	}
+	region, err := panel.NewRegion(at.contig, at.start, at.end, m.is)
+	if err != nil {
+		c.add(m.line, "rule %q: is: %w", r.id, err)
+		return
+	}
+	if region.Code, err = modbase.ParseCode(m.codes); err != nil {
+		c.add(m.line, "rule %q: code %w", r.id, err)
+		return
+	}
+	if m.positions != nil {
+		region.Sites = *m.positions
+	}
+	region.Name = r.id
+	s := &subject{scope: ScopeMethylation, rule: r, panel: c.panel, region: &region}
+	c.enter(s)
+	c.watch.regions = append(c.watch.regions, s)
+}
+
+// regionKey is the positions of a contig that may have one modification.
+type regionKey struct{ contig, code string }
+
+// indexRegions makes the indexes of rules on methylation.
+func (w *Watch) indexRegions() {
+	intervals, spans := map[regionKey][]interval{}, map[regionKey][]span{}
+	for _, s := range w.regions {
+		r := s.region
+		key := regionKey{r.Contig, r.Code.String()}
+		intervals[key] = append(intervals[key], interval{start: r.Start, end: r.End, id: int32(s.number)})
+		spans[key] = append(spans[key], span{r.Contig, r.Start, r.End})
+	}
+	w.regionsAt, w.asked = map[regionKey]index{}, map[regionKey][]span{}
+	for key, list := range intervals {
+		w.regionsAt[key], w.asked[key] = newIndex(list), union(spans[key])
+	}
+}
+
+// AsksMethylation is a rule that asks for methylation; "" if none does. Without counts of modified bases none would ever be answered.
+func (w *Watch) AsksMethylation() string {
+	if len(w.regions) == 0 {
+		return ""
+	}
+	return w.regions[0].rule.id
+}
+
+// Asked are the parts of a stretch of a contig of which rules ask a modification, ascending and apart.
+func (w *Watch) Asked(contig, code string, start, end int) [][2]int {
+	list := w.asked[regionKey{contig, code}]
+	i, _ := slices.BinarySearchFunc(list, start, func(s span, at int) int { return cmp.Compare(s.end, at+1) })
+	var parts [][2]int
+	for ; i < len(list) && list[i].start < end; i++ {
+		parts = append(parts, [2]int{max(start, list[i].start), min(end, list[i].end)})
+	}
+	return parts
+}
+
+// counts reports whether calls at a position count for rules: of 5mC and 5hmC, at CpGs alone, as callers of all contexts score every C.
+func (w *Watch) counts(contig, code string, m Mark) bool {
+	if code != "m" && code != "h" {
+		return true
+	}
+	start := m.Pos
+	if m.Reverse {
+		start--
+	}
+	c := w.genome.Contig(contig)
+	return c != nil && start >= 0 && start+2 <= len(c.Seq) && string(c.Seq[start:start+2]) == "CG"
+}
+
+// marked is the newest revision of a stretch.
+type marked struct {
+	start, end int
+	revision   uint64
+	marks      []Mark
+}
+
+// marks are the known calls of one modification on one contig, by start.
+type marks struct {
+	stretches []marked
+	longest   int
+}
+
+// set takes a revision of a stretch; false if it isn't newer.
+func (k *marks) set(next marked) bool {
+	i, ok := slices.BinarySearchFunc(k.stretches, next.start, func(m marked, start int) int { return cmp.Compare(m.start, start) })
+	if !ok {
+		k.stretches = slices.Insert(k.stretches, i, next)
+	} else if next.revision <= k.stretches[i].revision {
+		return false
+	}
+	k.stretches[i] = next
+	k.longest = max(k.longest, next.end-next.start)
+	return true
+}
+
+// Methylation takes a revision of a stretch's calls and returns the alerts that follow.
+func (t *Tracker) Methylation(m Methylation) []Alert {
+	t.version++
+	t.know(m.Run)
+	key := regionKey{m.Contig, m.Code}
+	if m.Start < 0 || m.Start >= m.End || len(t.watch.regionsAt[key]) == 0 {
+		return nil
+	}
+	known := t.marks[key]
+	if known == nil {
+		known = &marks{}
+		t.marks[key] = known
+	}
+	kept := slices.DeleteFunc(slices.Clone(m.Marks), func(k Mark) bool { return !t.watch.counts(m.Contig, m.Code, k) })
+	if !known.set(marked{m.Start, m.End, m.Revision, kept}) {
+		return nil
+	}
+	var buffer [16]int32
+	ids := t.watch.regionsAt[key].overlapping(buffer[:0], m.Start, m.End)
+	slices.Sort(ids)
+	var alerts []Alert
+	for _, id := range ids {
+		alerts = t.decide(alerts, t.watch.subjects[id])
+	}
+	return alerts
+}
+
+// tally is what the calls of a subject's region are.
+func (t *Tracker) tally(of *panel.Region) (sum panel.Tally) {
+	known := t.marks[regionKey{of.Contig, of.Code.String()}]
+	if known == nil {
+		return sum
+	}
+	i, _ := slices.BinarySearchFunc(known.stretches, of.Start-known.longest, func(m marked, start int) int { return cmp.Compare(m.start, start) })
+	for ; i < len(known.stretches) && known.stretches[i].start < of.End; i++ {
+		for _, k := range known.stretches[i].marks {
+			if k.Pos < of.Start || k.Pos >= of.End {
+				continue
+			}
+			strand := pileup.Plus
+			if k.Reverse {
+				strand = pileup.Minus
+			}
+			sum.Add(strand, k.Calls, k.Modified)
+		}
+	}
+	return sum
+}
+
+// evaluationGrowth is by how much the calls of a region must have grown for it to be evaluated again while its runs go on.
+const evaluationGrowth = 1.2
+
+// errorOf is the part of a rule's error that one evaluation of its region may make.
+//
+// Problem: a region is evaluated again and again while its reads come in, and a bound that holds for one evaluation is crossed by chance if there
+// are enough of them.
+//
+// Assumptions: when a region is evaluated depends on how many calls there are, not on what they say.
+//
+// Strategy: half of the error is kept for the evaluation at the end. The other half is shared among those before: the k-th has 1/(k (k+1)) of it, and
+// these add up to 1, however many there are. So the probability that any evaluation errs is at most the whole, whatever evaluations have in
+// common, also if the threshold of calls moves between them.
+//
+// Consequences: what is said at the end doesn't depend on how many evaluations there were, and so not on the order of the reads. The k-th evaluation
+// needs ln(k (k+1)) / D more molecules than the last one, a few.
+func errorOf(whole float64, k int, final bool) float64 {
+	if final {
+		return whole / 2
+	}
+	return whole / 2 / (float64(k) * float64(k+1))
+}
+
+// decideRegion appends the alert on a rule on methylation, if one is due now.
+func (t *Tracker) decideRegion(alerts []Alert, s *subject) []Alert {
+	st, final := &t.states[s.number], t.ended()
+	sum := t.tally(s.region)
+	calls := sum.Calls()
+	if !final {
+		if calls == 0 || float64(calls) < evaluationGrowth*float64(st.callsSeen) {
+			return alerts
+		}
+		st.evaluations, st.callsSeen = st.evaluations+1, calls
+	}
+	limits := &s.rule.thresholds
+	alpha, beta := errorOf(limits.Alpha, st.evaluations, final), errorOf(limits.Beta, st.evaluations, final)
+	a := s.region.Answer(&sum, alpha, beta)
+	if a.State != panel.NotCallable && a.Depth < float64(limits.MinDepth) {
+		a.State, a.Reason = panel.NotCallable, fmt.Sprintf("a depth of %.1f molecules, and min_depth is %d", a.Depth, limits.MinDepth)
+	}
+	state := State(a.State)
+	if state == NotCallable && !final {
+		state = Pending
+	}
+	if !st.answer.mayBeNews(state, final) {
+		return alerts
+	}
+	next := t.alert(s, final)
+	next.State = state
+	next.Methylation = &MethylationAnswer{
+		Contig: a.Contig, Start: a.Start + 1, End: a.End, Asked: string(a.Kind), Code: a.Code.String(), Share: rounded(a.Share, 4), Depth: rounded(a.Depth, 1),
+		Positions: a.Covered, PositionsNeeded: a.Sites,
+	}
+	switch state {
+	case Detected, Suspected:
+		bound := limits.Alpha
+		next.Probability.FalseAlarm = &bound
+	case Negative:
+		miss := min(limits.Beta, a.Wrong*limits.Beta/beta) // over all evaluations
+		next.Probability.Miss = &miss
+	}
+	next.Reason = fmt.Sprintf("%.1f %% of the calls at %d positions are modified, of %.1f molecules", 100*a.Share, a.Covered, a.Depth)
+	switch {
+	case calls == 0:
+		next.Reason = "no calls of modified bases"
+	case a.Reason != "":
+		next.Reason += "; " + a.Reason
+	}
+	return st.answer.say(alerts, next)
+}
+
+// appendMarks writes what is known of methylation.
+func (t *Tracker) appendMarks(b []byte) []byte {
+	keys := make([]regionKey, 0, len(t.marks))
+	for key := range t.marks {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b regionKey) int { return cmp.Or(cmp.Compare(a.contig, b.contig), cmp.Compare(a.code, b.code)) })
+	b = packed.AppendLen(b, len(keys))
+	for _, key := range keys {
+		known := t.marks[key]
+		b = packed.AppendLen(packed.AppendBytes(packed.AppendBytes(b, key.contig), key.code), len(known.stretches))
+		for _, m := range known.stretches {
+			b = packed.AppendUint(packed.AppendLen(packed.AppendLen(b, m.start), m.end-m.start), m.revision)
+			b = packed.AppendLen(b, len(m.marks))
+			for _, k := range m.marks {
+				place := 2 * (k.Pos - m.start)
+				if k.Reverse {
+					place++
+				}
+				b = packed.AppendLen(packed.AppendLen(packed.AppendLen(b, place), k.Modified), k.Calls)
+			}
+		}
+	}
+	return b
+}
+
+// restoreMarks reads what appendMarks wrote.
+func (t *Tracker) restoreMarks(in *packed.Reader) {
+	for range in.Count(3) {
+		key := regionKey{in.String(maxName), in.String(maxName)}
+		if t.marks[key] != nil {
+			in.Fail("methylation %s of contig %q comes twice", key.code, key.contig)
+		}
+		known := &marks{}
+		for range in.Count(4) {
+			m := marked{start: in.Len(maxPosition)}
+			m.end = m.start + in.Len(maxStretch)
+			m.revision = in.Uint(math.MaxUint64)
+			for range in.Count(3) {
+				place := in.Len(2 * maxStretch)
+				m.marks = append(m.marks, Mark{Pos: m.start + place/2, Reverse: place&1 == 1, Modified: in.Len(math.MaxInt32), Calls: in.Len(math.MaxInt32)})
+			}
+			if in.Err() != nil {
+				return
+			}
+			if n := len(known.stretches); n > 0 && known.stretches[n-1].start >= m.start {
+				in.Fail("stretch %d-%d is out of order", m.start, m.end)
+				return
+			}
+			known.set(m)
+		}
+		t.marks[key] = known
+	}
+}
