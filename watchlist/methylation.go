@@ -248,8 +248,8 @@ func (t *Tracker) tally(of *panel.Region) (sum panel.Tally) {
 	return sum
 }
 
-// evaluationGrowth is by how much the calls of a region must have grown for it to be evaluated again while its runs go on.
-const evaluationGrowth = 1.2
+// evaluateAgain is how many times the calls of its last evaluation a region must have for it to be evaluated again while its runs go on.
+const evaluateAgain = 1.2
 
 // errorOf is the part of a rule's error that one evaluation of its region may make.
 //
@@ -277,7 +277,7 @@ func (t *Tracker) decideRegion(alerts []Alert, s *subject) []Alert {
 	sum := t.tally(s.region)
 	calls := sum.Calls()
 	if !final {
-		if calls == 0 || float64(calls) < evaluationGrowth*float64(st.callsSeen) {
+		if calls == 0 || float64(calls) < evaluateAgain*float64(st.callsSeen) {
 			return alerts
 		}
 		st.evaluations, st.callsSeen = st.evaluations+1, calls
