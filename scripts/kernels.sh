@@ -67,12 +67,14 @@ trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter "-I$headers")
 exact=(-ffp-contract=off) # where Go, CPUs and GPUs have to come to the same bits
 
-hosted=("$work"/{lstm,crf,ctc}_cpu.o) # what computes on the host
+hosted=("$work"/{lstm,linear,head,crf,ctc}_cpu.o) # what computes on the host
 
 # host FLAGS...: what runs on the host, for the machine that the compiler is for
 host() {
 	"$target_cxx" "${flags[@]}" "${exact[@]}" "$@" -c "$source/ops.cpp" -o "$work/ops.o" || fail "building the operators failed"
-	"$target_cxx" "${flags[@]}" -c "$source/lstm_cpu.cpp" -o "$work/lstm_cpu.o" || fail "building the operators failed"
+	for part in lstm linear head; do
+		"$target_cxx" "${flags[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
+	done
 	for part in crf ctc; do
 		"$target_cxx" "${flags[@]}" "${exact[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
 	done
@@ -124,9 +126,10 @@ compile() {
 		-c "$source/$1.cu" -o "$work/$1.o" >>"$work/ptxas.log" 2>&1 || { cat "$work/ptxas.log" >&2; fail "compiling the kernels failed"; }
 }
 compile lstm
+compile head
 compile crf -fmad=false
 compile ctc -fmad=false
-compiled=("${hosted[@]}" "$work"/{lstm,crf,ctc}.o)
+compiled=("${hosted[@]}" "$work"/{lstm,head,crf,ctc}.o)
 if [ "$kind" = release ]; then
 	# The runtime is taken as it lies in the wheel, by the linker that knows the oldest glibc.
 	"$target_cxx" -shared -s "$work/ops.o" "${compiled[@]}" "$nv/lib/libcudart_static.a" -lpthread -ldl -lrt -o "$work/libporestream_ops.so" ||

@@ -96,7 +96,7 @@ func (n Network) decoded(precision Precision) (Network, error) {
 	e := newEnding(graph)
 	from, timeMajor := n.Output, n.TimeMajor
 	for e.makers[from] != nil {
-		if node := e.makers[from]; precision == PrecisionHalf && node.GetOpType() == opCast && len(node.GetInput()) == 1 {
+		if node := e.makers[from]; node.GetOpType() == opCast && len(node.GetInput()) == 1 && (precision == PrecisionHalf || isHead(e.makers[node.GetInput()[0]])) {
 			from = node.GetInput()[0]
 			continue
 		}

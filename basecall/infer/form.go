@@ -11,6 +11,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/onnxpb"
 	"github.com/porestream/porestream/basecall/scores"
 )
@@ -145,6 +146,9 @@ func (n Network) narrowed(f ScoreForm) (Network, error) {
 	output := formPrefix
 	switch f {
 	case ScoresHalf:
+		if node := e.makers[from]; node.GetOpType() == opCast && len(node.GetInput()) == 1 && isHead(e.makers[node.GetInput()[0]]) {
+			from = node.GetInput()[0]
+		}
 		e.node(opCast, []string{from}, output, to(onnxpb.TensorProto_FLOAT16))
 		e.outputs(end{output, onnxpb.TensorProto_FLOAT16, 3})
 	case ScoresBytes:
@@ -229,11 +233,15 @@ func (e *ending) bound(value string, depth int) (bound, bool) {
 		return bound{}, false
 	}
 	switch {
+	case isHead(node):
+		if most := headBound(node); most > 0 {
+			return bound{most: most, source: value, scale: 1, unclipped: value}, true
+		}
 	case node.GetOpType() == opTanh && len(inputs) == 1:
 		return bound{most: 1, source: value, scale: 1, unclipped: value}, true
 	case node.GetOpType() == opClip && len(inputs) == 3:
-		low, hasLow := e.number(inputs[1])
-		high, hasHigh := e.number(inputs[2])
+		low, hasLow := number(e.constants[inputs[1]])
+		high, hasHigh := number(e.constants[inputs[2]])
 		b := bound{most: max(-low, high), source: value, scale: 1, unclipped: inputs[0]}
 		return b, hasLow && hasHigh && low < high && b.most > 0
 	case node.GetOpType() == opCast && len(inputs) == 1:
@@ -242,7 +250,7 @@ func (e *ending) bound(value string, depth int) (bound, bool) {
 		return b, ok
 	case node.GetOpType() == opMul && len(inputs) == 2:
 		for i, name := range inputs {
-			if factor, known := e.number(name); known && factor > 0 {
+			if factor, known := number(e.constants[name]); known && factor > 0 {
 				b, ok := e.bound(inputs[1-i], depth-1)
 				b.most, b.scale = b.most*factor, b.scale*factor
 				return b, ok
@@ -252,9 +260,38 @@ func (e *ending) bound(value string, depth int) (bound, bool) {
 	return bound{}, false
 }
 
-// number returns a constant that is one number, finite and of either precision.
-func (e *ending) number(name string) (float32, bool) {
-	t := e.constants[name]
+// isHead reports whether a node is our operator for the layer before a decoder, which gives half floats.
+func isHead(node *onnxpb.NodeProto) bool {
+	return node.GetOpType() == kernels.HeadOp && node.GetDomain() == kernels.Domain
+}
+
+// headBound returns what the scores of a head can't be beyond; 0 for no bound.
+func headBound(node *onnxpb.NodeProto) float32 {
+	var scale, low, high float32
+	activation := kernels.NoActivation
+	for _, a := range node.GetAttribute() {
+		switch a.GetName() {
+		case "activation":
+			activation = kernels.Activation(a.GetI())
+		case "scale":
+			scale = a.GetF()
+		case "low":
+			low = a.GetF()
+		case "high":
+			high = a.GetF()
+		}
+	}
+	switch activation {
+	case kernels.Tanh:
+		return scale
+	case kernels.Clamp:
+		return max(-low, high)
+	}
+	return 0
+}
+
+// number returns the constant that is one number, finite and of either precision.
+func number(t *onnxpb.TensorProto) (float32, bool) {
 	var v float32
 	switch onnxpb.TensorProto_DataType(t.GetDataType()) {
 	case onnxpb.TensorProto_FLOAT:

@@ -2,7 +2,9 @@ package infer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,13 +80,17 @@ func TestLayersBecomeOperatorsOfOurOwn(t *testing.T) {
 			before := ops(t, tt.onnx)
 			out, layers, left, err := withKernels(tt.onnx)
 			require.NoError(t, err)
-			assert.Equal(t, 5, layers)
+			assert.Equal(t, 6, layers)
 			assert.Zero(t, left)
 			after := ops(t, out)
 			assert.Equal(t, 5, after["porestream.LSTM"])
 			assert.Zero(t, after["LSTM"])
 			assert.Zero(t, after["Squeeze"])
-			assert.Equal(t, 1, after["Add"], "that of the head")
+			assert.Equal(t, 1, after["porestream.Head"])
+			for _, op := range []string{"Add", "MatMul", "Tanh"} {
+				assert.Zero(t, after[op], op)
+			}
+			assert.Equal(t, 2, after["Mul"], "those of the convolutions")
 			assert.Equal(t, before["Cast"]+tt.casts, after["Cast"])
 			var model onnxpb.ModelProto
 			require.NoError(t, proto.Unmarshal(out, &model))
@@ -113,30 +119,30 @@ func TestLayersWithoutAKernelStayAsTheyAre(t *testing.T) {
 		f      func(*onnxpb.GraphProto)
 		layers int
 	}{
-		{"both directions", attribute(&onnxpb.AttributeProto{Name: "direction", Type: onnxpb.AttributeProto_STRING, S: []byte("bidirectional")}), 4},
-		{"another width", attribute(integer("hidden_size", 100)), 4},
-		{"batches first", attribute(integer("layout", 1)), 4},
-		{"a limit", attribute(integer("clip", 1)), 4},
-		{"gates are one", attribute(integer("input_forget", 1)), 4},
-		{"first states", func(g *onnxpb.GraphProto) { layer(g).Input = append(layer(g).Input, "", "frames") }, 4},
+		{"both directions", attribute(&onnxpb.AttributeProto{Name: "direction", Type: onnxpb.AttributeProto_STRING, S: []byte("bidirectional")}), 5},
+		{"another width", attribute(integer("hidden_size", 100)), 5},
+		{"batches first", attribute(integer("layout", 1)), 5},
+		{"a limit", attribute(integer("clip", 1)), 5},
+		{"gates are one", attribute(integer("input_forget", 1)), 5},
+		{"first states", func(g *onnxpb.GraphProto) { layer(g).Input = append(layer(g).Input, "", "frames") }, 5},
 		{"last states", func(g *onnxpb.GraphProto) {
 			layer(g).Output = append(layer(g).Output, "last")
-			nodeOf(g, "tanh").Input = append(nodeOf(g, "tanh").Input, "last")
-		}, 4},
-		{"weights are computed", func(g *onnxpb.GraphProto) { layer(g).Input[1] = "frames" }, 4},
-		{"states are taken twice", func(g *onnxpb.GraphProto) { nodeOf(g, "tanh").Input = append(nodeOf(g, "tanh").Input, "lstm.2") }, 4},
-		{"another axis", func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.2.states").Input[1] = "head.bias" }, 4},
-		{"without biases", func(g *onnxpb.GraphProto) { layer(g).Input = layer(g).Input[:3] }, 5},
+			nodeOf(g, "frames").Input = append(nodeOf(g, "frames").Input, "last")
+		}, 5},
+		{"weights are computed", func(g *onnxpb.GraphProto) { layer(g).Input[1] = "frames" }, 5},
+		{"states are taken twice", func(g *onnxpb.GraphProto) { nodeOf(g, "frames").Input = append(nodeOf(g, "frames").Input, "lstm.2") }, 5},
+		{"another axis", func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.2.states").Input[1] = "head.bias" }, 5},
+		{"without biases", func(g *onnxpb.GraphProto) { layer(g).Input = layer(g).Input[:3] }, 6},
 		{"squeezed states are the network's output", func(g *onnxpb.GraphProto) {
 			g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "lstm.2.states"})
-		}, 5},
+		}, 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, layers, left, err := withKernels(changed(t, onnx, tt.f))
 			require.NoError(t, err)
 			assert.Equal(t, tt.layers, layers)
-			assert.Equal(t, 5-tt.layers, left)
-			assert.Equal(t, 5-tt.layers, ops(t, out)["LSTM"])
+			assert.Equal(t, 6-tt.layers, left)
+			assert.Equal(t, 6-tt.layers, ops(t, out)["LSTM"])
 		})
 	}
 	for _, name := range []string{"lstm", "ntc"} {
@@ -155,6 +161,141 @@ func TestLayersWithoutAKernelStayAsTheyAre(t *testing.T) {
 	require.ErrorContains(t, err, "not an ONNX file")
 }
 
+// TestHeadsBecomeOperators: the layer before the scores in the forms that networks have it in.
+func TestHeadsBecomeOperators(t *testing.T) {
+	tensor := func(g *onnxpb.GraphProto, name string, dims []int64, values ...float32) string {
+		c := &onnxpb.TensorProto{Name: name, DataType: int32(onnxpb.TensorProto_FLOAT), Dims: dims}
+		for _, v := range values {
+			c.RawData = binary.LittleEndian.AppendUint32(c.RawData, math.Float32bits(v))
+		}
+		g.Initializer = append(g.Initializer, c)
+		return name
+	}
+	clamped := func(low, high float32) func(*onnxpb.GraphProto) {
+		return func(g *onnxpb.GraphProto) {
+			n := nodeOf(g, "tanh")
+			n.OpType, n.Input = opClip, append(n.Input, tensor(g, "low", nil, low), tensor(g, "high", nil, high))
+		}
+	}
+	// without leaves out a node, so that those behind it take what it takes.
+	without := func(name string) func(*onnxpb.GraphProto) {
+		return func(g *onnxpb.GraphProto) {
+			gone := nodeOf(g, name)
+			for _, n := range g.GetNode() {
+				for i, in := range n.GetInput() {
+					if in == gone.GetOutput()[0] {
+						n.Input[i] = gone.GetInput()[0]
+					}
+				}
+			}
+			g.Node = slices.DeleteFunc(g.Node, func(n *onnxpb.NodeProto) bool { return n == gone })
+		}
+	}
+	all := func(changes ...func(*onnxpb.GraphProto)) func(*onnxpb.GraphProto) {
+		return func(g *onnxpb.GraphProto) {
+			for _, f := range changes {
+				f(g)
+			}
+		}
+	}
+	type found struct {
+		activation       kernels.Activation
+		scale, low, high float32
+		left             []string // operators that are not part of it
+	}
+	for _, tt := range []struct {
+		name string
+		f    func(*onnxpb.GraphProto)
+		want *found // nil: it stays as it is
+	}{
+		{"tanh and a factor", all(), &found{activation: kernels.Tanh, scale: 5}},
+		{"tanh alone", without("moves"), &found{activation: kernels.Tanh, scale: 1}},
+		{"a clamp", all(without("moves"), clamped(-4, 5)), &found{activation: kernels.Clamp, scale: 1, low: -4, high: 5}},
+		{"no activation", all(without("moves"), without("tanh")), &found{scale: 1}},
+		{"no bias", without("logits"), &found{activation: kernels.Tanh, scale: 5}},
+		{"a factor for each score", func(g *onnxpb.GraphProto) { nodeOf(g, "moves").Input[1] = "head.bias" }, nil},
+		{"a clamp upside down", all(without("moves"), clamped(5, -5)), &found{scale: 1, left: []string{opClip}}},
+		{"a sum of something else", func(g *onnxpb.GraphProto) { nodeOf(g, "logits").Input[1] = "head" }, nil},
+		{"logits are taken twice", func(g *onnxpb.GraphProto) { nodeOf(g, "moves").Input[1] = "logits" }, nil},
+		{"logits are an output", func(g *onnxpb.GraphProto) { g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "logits"}) }, nil},
+		{"another width", func(g *onnxpb.GraphProto) { nodeOf(g, "head").Input[1] = tensor(g, "w", []int64{16, 256}) }, nil},
+		{"weights are computed", func(g *onnxpb.GraphProto) { nodeOf(g, "head").Input[1] = "frames" }, nil},
+		{"not the last layer", func(g *onnxpb.GraphProto) { nodeOf(g, "scores").OpType = "Softmax" }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, layers, _, err := withKernels(changed(t, fast(t).ONNX, tt.f))
+			require.NoError(t, err)
+			var model onnxpb.ModelProto
+			require.NoError(t, proto.Unmarshal(out, &model))
+			i := slices.IndexFunc(model.GetGraph().GetNode(), isHead)
+			if tt.want == nil {
+				assert.Equal(t, 5, layers)
+				assert.Negative(t, i)
+				return
+			}
+			assert.Equal(t, 6, layers)
+			require.GreaterOrEqual(t, i, 0)
+			have := found{}
+			for _, a := range model.GetGraph().GetNode()[i].GetAttribute() {
+				switch a.GetName() {
+				case "activation":
+					have.activation = kernels.Activation(a.GetI())
+				case "scale":
+					have.scale = a.GetF()
+				case "low":
+					have.low = a.GetF()
+				case "high":
+					have.high = a.GetF()
+				}
+			}
+			for _, op := range []string{"MatMul", "Add", opTanh, opClip} {
+				if ops(t, out)[op] > 0 {
+					have.left = append(have.left, op)
+				}
+			}
+			assert.Equal(t, *tt.want, have)
+		})
+	}
+	_, _, _, err := withKernels(changed(t, fast(t).ONNX, func(g *onnxpb.GraphProto) {
+		for _, c := range g.GetInitializer() {
+			if c.GetName() == "head.weight" {
+				c.RawData = nil
+			}
+		}
+	}))
+	require.ErrorContains(t, err, "layer head: constant head.weight has 0 bytes for the dimensions [112 256]")
+}
+
+// TestHeadsScoresInOtherForms: what a head gives keeps its bound and what is not a number.
+func TestHeadsScoresInOtherForms(t *testing.T) {
+	needLibrary(t)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	options := cpu(2)
+	options.Kernels = KernelsAlways
+	options.Scores = ScoresFloat
+	floats, err := Open(fast(t), options)
+	require.NoError(t, err)
+	defer floats.Close()
+	want := make([]float32, 1200*256)
+	fillProbe(floats.Runners[0].Input(0), 0)
+	_, err = floats.Runners[0].Run(1)
+	require.NoError(t, err)
+	floats.Runners[0].Scores(0).Copy(want)
+	for form, most := range map[ScoreForm]float64{ScoresHalf: 0, ScoresBytes: 5. / 127 / 2 * 1.001} {
+		options.Scores = form
+		r, err := Open(fast(t), options)
+		require.NoError(t, err)
+		defer r.Close()
+		assert.Equal(t, 6, r.Kernels.Layers)
+		have := make([]float32, len(want))
+		fillProbe(r.Runners[0].Input(0), 0)
+		_, err = r.Runners[0].Run(1)
+		require.NoError(t, err)
+		r.Runners[0].Scores(0).Copy(have)
+		assert.InDeltaSlice(t, want, have, most, form)
+	}
+}
+
 // TestRewrittenNetworksComputeTheSame has ONNX Runtime compute networks with our operators' kernels for
 // the CPU.
 func TestRewrittenNetworksComputeTheSame(t *testing.T) {
@@ -171,12 +312,12 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 		f         func(*onnxpb.GraphProto)
 		layers    int
 	}{
-		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 5},
-		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 5},
-		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 5},
+		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 6},
+		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 6},
+		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 6},
 		{"a plain layer between", PrecisionAuto, PrecisionSingle, func(g *onnxpb.GraphProto) {
 			nodeOf(g, "lstm.2").Attribute = append(nodeOf(g, "lstm.2").Attribute, &onnxpb.AttributeProto{Name: "clip", Type: onnxpb.AttributeProto_FLOAT, F: 1e6})
-		}, 4},
+		}, 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			net := fast(t)
@@ -186,7 +327,7 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 			r, err := Open(net, options)
 			require.NoError(t, err)
 			defer r.Close()
-			assert.Equal(t, Kernels{Layers: tt.layers, Plain: 5 - tt.layers}, r.Kernels)
+			assert.Equal(t, Kernels{Layers: tt.layers, Plain: 6 - tt.layers}, r.Kernels)
 			assert.Equal(t, tt.computed, r.Precision)
 			assert.False(t, r.Padded, "what a window gets doesn't depend on its batch")
 		})

@@ -19,38 +19,28 @@ import (
 // half floats, so it is slow for the few windows that one gets, and inexact.
 //
 // Strategy: when a network is loaded, an LSTM whose states are squeezed, and added to its input if they
-// are, becomes one node of the domain porestream. Its weights are packed as a GPU multiplies
-// them. In a network of floats what is between such layers is half floats all the same.
+// are, becomes one node of the domain porestream, and so does the matrix that makes scores of states, with its bias and tanh or clamp.
+// Weights are packed as a GPU multiplies them. In a network of floats what is between such layers is half floats all the same.
 //
 // Consequences: what doesn't match stays as it is, and any model folder has the choice. The
 // file that is rewritten is never stored.
 
-// withKernels returns an ONNX file with LSTM layers as operators of our own, how many there are,
-// and how many it leaves as they were. Without any the file is nil.
+// withKernels returns an ONNX file with layers as operators of our own, how many there are,
+// and how many LSTM layers it leaves as they were. Without any of our own the file is nil.
 func withKernels(onnx []byte) (rewritten []byte, layers, left int, err error) {
 	var model onnxpb.ModelProto
 	if err := proto.Unmarshal(onnx, &model); err != nil {
 		return nil, 0, 0, fmt.Errorf("not an ONNX file: %w", err)
 	}
-	r := rewriter{graph: model.GetGraph(), constants: map[string]*onnxpb.TensorProto{}, uses: map[string]int{}, halves: map[string]string{}}
-	for _, t := range r.graph.GetInitializer() {
-		r.constants[t.GetName()] = t
-	}
-	for _, o := range r.graph.GetOutput() {
-		r.uses[o.GetName()]++
-	}
-	countUses(r.graph, r.uses)
+	r := newRewriter(model.GetGraph())
 	for i, node := range r.graph.GetNode() {
-		if node.GetOpType() != plainLSTM || node.GetDomain() != "" {
-			continue
-		}
-		done, err := r.layer(i, node)
+		done, plain, err := r.node(i, node)
 		if err != nil {
 			return nil, 0, 0, fmt.Errorf("layer %s: %w", node.GetName(), err)
 		}
 		if done {
 			layers++
-		} else {
+		} else if plain {
 			left++
 		}
 	}
@@ -67,11 +57,44 @@ func withKernels(onnx []byte) (rewritten []byte, layers, left int, err error) {
 type rewriter struct {
 	graph     *onnxpb.GraphProto
 	constants map[string]*onnxpb.TensorProto
+	outputs   map[string]bool
 	uses      map[string]int              // of each name
 	halves    map[string]string           // names of values as half floats, by their own
 	before    map[int][]*onnxpb.NodeProto // nodes to put before the one with this index
 	after     map[int][]*onnxpb.NodeProto
 	removed   map[*onnxpb.NodeProto]bool
+}
+
+func newRewriter(graph *onnxpb.GraphProto) *rewriter {
+	r := &rewriter{
+		graph: graph, constants: map[string]*onnxpb.TensorProto{}, outputs: map[string]bool{}, uses: map[string]int{}, halves: map[string]string{},
+		before: map[int][]*onnxpb.NodeProto{}, after: map[int][]*onnxpb.NodeProto{}, removed: map[*onnxpb.NodeProto]bool{},
+	}
+	for _, t := range r.graph.GetInitializer() {
+		r.constants[t.GetName()] = t
+	}
+	for _, o := range r.graph.GetOutput() {
+		r.uses[o.GetName()]++
+		r.outputs[o.GetName()] = true
+	}
+	countUses(r.graph, r.uses)
+	return r
+}
+
+// node turns a node, with those behind it that belong to it, into an operator of our own, if there is a kernel that does the same. It
+// reports whether it did, and otherwise whether the node is an LSTM.
+func (r *rewriter) node(index int, node *onnxpb.NodeProto) (done, left bool, err error) {
+	if node.GetDomain() != "" || r.removed[node] {
+		return false, false, nil
+	}
+	switch node.GetOpType() {
+	case plainLSTM:
+		done, err = r.layer(index, node)
+		return done, !done, err
+	case "MatMul":
+		done, err = r.head(index, node)
+	}
+	return done, false, err
 }
 
 // countUses counts how often nodes take each name, also those within loops and branches.
@@ -122,7 +145,7 @@ func (r *rewriter) layer(index int, node *onnxpb.NodeProto) (done bool, err erro
 		if t == nil || !slices.Equal(t.GetDims(), w.dims) {
 			return false, nil
 		}
-		if kind = t.GetDataType(); kind != int32(onnxpb.TensorProto_FLOAT) && kind != int32(onnxpb.TensorProto_FLOAT16) {
+		if kind = t.GetDataType(); !isFloat(kind) {
 			return false, nil
 		}
 		if *w.to, err = floats(t); err != nil {
@@ -145,6 +168,14 @@ func (r *rewriter) layer(index int, node *onnxpb.NodeProto) (done bool, err erro
 	}
 
 	weights, bias := packed.Pack()
+	r.replace(index, node, kernels.LSTMOp, kind, output, kind, weights, bias,
+		integer("hidden_size", int64(width)), integer("reverse", reverse), integer("residual", residual))
+	return true, nil
+}
+
+// replace makes an operator of our own of the node with this index. It takes the node's first input, which is of a kind, and makes
+// the output in place of a node that is dropped; both are half floats then, and are cast where they have to be something else.
+func (r *rewriter) replace(index int, node *onnxpb.NodeProto, op string, kind int32, output string, outputKind int32, weights []uint16, bias []float32, attributes ...*onnxpb.AttributeProto) {
 	raw := make([]byte, 0, 2*len(weights))
 	for _, w := range weights {
 		raw = binary.LittleEndian.AppendUint16(raw, w)
@@ -154,17 +185,19 @@ func (r *rewriter) layer(index int, node *onnxpb.NodeProto) (done bool, err erro
 		rawBias = binary.LittleEndian.AppendUint32(rawBias, math.Float32bits(b))
 	}
 	name := fmt.Sprintf("kernel.%d", index)
-	x, y := in[0], output
+	x, y := node.GetInput()[0], output
 	if kind == int32(onnxpb.TensorProto_FLOAT) {
-		x, y = r.half(index, in[0]), output+".half"
+		x = r.half(index, x)
+	}
+	if outputKind == int32(onnxpb.TensorProto_FLOAT) {
+		y = output + ".half"
 		r.halves[output] = y
 		r.after[index] = append(r.after[index], cast(y, output, onnxpb.TensorProto_FLOAT))
 	}
-	node.OpType, node.Domain = kernels.LSTMOp, kernels.Domain
+	node.OpType, node.Domain = op, kernels.Domain
 	node.Input = []string{x, r.constant(name+".W", onnxpb.TensorProto_FLOAT16, raw, int64(len(weights))), r.constant(name+".B", onnxpb.TensorProto_FLOAT, rawBias, int64(len(bias)))}
 	node.Output = []string{y}
-	node.Attribute = []*onnxpb.AttributeProto{integer("hidden_size", int64(width)), integer("reverse", reverse), integer("residual", residual)}
-	return true, nil
+	node.Attribute = attributes
 }
 
 // lstmAttributes reads what a layer's attributes say; not ok if a kernel does otherwise.
@@ -228,17 +261,11 @@ func (r *rewriter) onlyUser(name string) *onnxpb.NodeProto {
 }
 
 func (r *rewriter) drop(node *onnxpb.NodeProto) {
-	if r.removed == nil {
-		r.removed = map[*onnxpb.NodeProto]bool{}
-	}
 	r.removed[node] = true
 }
 
 // half returns the name of a value of floats as half floats, for the node with this index.
 func (r *rewriter) half(index int, name string) string {
-	if r.before == nil {
-		r.before, r.after = map[int][]*onnxpb.NodeProto{}, map[int][]*onnxpb.NodeProto{}
-	}
 	if _, there := r.halves[name]; !there {
 		r.halves[name] = name + ".half"
 		r.before[index] = append(r.before[index], cast(name, name+".half", onnxpb.TensorProto_FLOAT16))
@@ -279,6 +306,11 @@ func cast(from, to string, kind onnxpb.TensorProto_DataType) *onnxpb.NodeProto {
 
 func integer(name string, value int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_INT, I: value}
+}
+
+// isFloat reports whether a type is one of those that kernels' weights are read of.
+func isFloat(kind int32) bool {
+	return kind == int32(onnxpb.TensorProto_FLOAT) || kind == int32(onnxpb.TensorProto_FLOAT16)
 }
 
 // floats returns the numbers of a constant of floats or half floats.

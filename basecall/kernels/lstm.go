@@ -7,6 +7,7 @@ const (
 	Domain  = "porestream"
 	Version = 1
 	LSTMOp  = "LSTM"
+	HeadOp  = "Head"
 	CRFOp   = "CRF"
 	CTCOp   = "CTC"
 )
@@ -43,15 +44,9 @@ func (l LSTM) Pack() (weights []uint16, bias []float32) {
 	weights = make([]uint16, 0, 8*l.Width*l.Width)
 	for group := range groups {
 		for step := range steps {
-			for pair := range 2 {
-				for lane := range 32 {
-					for e := range 8 {
-						gate, unit := 2*pair+e/4, 8*group+lane/4
-						factor := 16*step + 2*(lane%4) + e%2 + 8*(e%4/2)
-						weights = append(weights, half.FromFloat(l.weight(onnxGate[gate]*l.Width+unit, factor)))
-					}
-				}
-			}
+			weights = packStep(weights, func(matrix, column, factor int) float32 {
+				return l.weight(onnxGate[matrix]*l.Width+8*group+column, 16*step+factor)
+			})
 		}
 	}
 	bias = make([]float32, 4*l.Width)
@@ -65,6 +60,18 @@ func (l LSTM) Pack() (weights []uint16, bias []float32) {
 		}
 	}
 	return weights, bias
+}
+
+// packStep appends four matrices of 16 factors and 8 columns as the registers of a warp have them.
+func packStep(weights []uint16, weight func(matrix, column, factor int) float32) []uint16 {
+	for pair := range 2 {
+		for lane := range 32 {
+			for e := range 8 {
+				weights = append(weights, half.FromFloat(weight(2*pair+e/4, lane/4, 2*(lane%4)+e%2+8*(e%4/2))))
+			}
+		}
+	}
+	return weights
 }
 
 // weight returns that of a factor, of which the input's come first, in one of ONNX's rows.

@@ -5,6 +5,7 @@
 //   bench copies           1 GB to and from it, pinned and pageable
 //   bench l2               all multiprocessors read the same megabyte
 //   bench lstm WIDTH ...   a layer, by the number of windows, against float and as the CPU's kernel
+//   bench head WIDTH SCORES ...  the layer before a decoder, by the number of rows, as a layer is
 //   bench crf BASES ...    decoding, by the number of windows, to the bit
 //   bench ctc BEAM ...     the same of a network trained by CTC
 //   bench small            all of them with few windows, once: for compute-sanitizer
@@ -24,7 +25,9 @@
 #include "crf_cpu.h"
 #include "ctc_cpu.h"
 #include "half.h"
+#include "head_cpu.h"
 #include "launch.h"
+#include "linear_cpu.h"
 #include "lstm_cpu.h"
 
 namespace {
@@ -184,6 +187,52 @@ void lstm(int width, int steps, const std::vector<int> &numbers, int runs) {
 	}
 }
 
+void head(int width, int classes, const std::vector<int> &numbers, int runs) {
+	constexpr int checked = 720; // rows
+	const auto weights = halves(linear_weights(width, classes), 1 / std::sqrt((float)width), 5), some = halves((size_t)checked * width, 1, 6);
+	const std::vector<float> bias(classes, 0.1f);
+	std::vector<uint16_t> want((size_t)checked * classes);
+	Head call{};
+	call.width = width;
+	call.classes = classes;
+	call.activation = {Activation::tanh, 5, 0, 0};
+	call.x = some.data();
+	call.y = want.data();
+	call.bias = bias.data();
+	call.rows = checked;
+	run_head(call, unpacked(weights.data(), width, classes));
+	Buffer<uint16_t> w(weights);
+	Buffer<float> b(bias);
+	call.weights = w.at;
+	call.bias = b.at;
+	std::vector<uint16_t> first;
+	for (int rows : numbers) {
+		Buffer<uint16_t> in((size_t)rows * width), out((size_t)rows * classes);
+		for (int r = 0; r < rows; r += checked)
+			must(cudaMemcpy(in.at + (size_t)r * width, some.data(), (size_t)2 * std::min(checked, rows - r) * width, cudaMemcpyHostToDevice));
+		must(cudaMemset(out.at, 0xFF, 2 * out.count));
+		call.x = in.at;
+		call.y = out.at;
+		call.rows = (size_t)rows;
+		const double ms = milliseconds(runs, [&] { must(launch_head(call, nullptr)); });
+		const auto y = out.read(out.count);
+		double off = 0, all = 0;
+		int unequal = 0; // rows that aren't those of the first number
+		for (int r = 0; r < rows; r++) {
+			const uint16_t *have = &y[(size_t)r * classes], *is = &want[(size_t)(r % checked) * classes];
+			for (int c = 0; c < classes; c++) {
+				const double v = from_half(is[c]), d = from_half(have[c]) - v;
+				off += d * d;
+				all += v * v;
+			}
+			if (r < checked && (int)(first.size() / classes) <= r) first.insert(first.end(), have, have + classes);
+			unequal += memcmp(have, &first[(size_t)(r % checked) * classes], 2 * classes) != 0;
+		}
+		printf("{\"width\":%d,\"scores\":%d,\"rows\":%d,\"ms\":%.4g,\"rows_per_s\":%.4g,\"error\":%.3g,\"unequal_rows\":%d}\n", width, classes, rows, ms, rows / ms * 1e3, std::sqrt(off / all), unequal);
+		fflush(stdout);
+	}
+}
+
 constexpr int checked_paths = 24; // windows
 
 int states_of(const CRF &call) { return crf_states(call.state_length); }
@@ -291,6 +340,8 @@ int main(int argc, char **argv) {
 		l2();
 	} else if (what == "lstm" && argc == 4) {
 		lstm(atoi(argv[2]), 256, numbers(argv[3]), 5);
+	} else if (what == "head" && argc == 5) {
+		head(atoi(argv[2]), atoi(argv[3]), numbers(argv[4]), 5);
 	} else if (what == "crf" && argc == 4) {
 		crf(atoi(argv[2]), 720, numbers(argv[3]), 5);
 	} else if (what == "ctc" && argc == 4) {
@@ -298,10 +349,11 @@ int main(int argc, char **argv) {
 	} else if (what == "small") {
 		must(check_device());
 		for (int width : {112, 256, 384}) lstm(width, 3, {70}, 0);
+		for (int width : {112, 256}) head(width, 256, {70}, 0);
 		for (int bases : {3, 4}) crf(bases, 40, {30}, 0);
 		for (int beam : {5, 32}) ctc(beam, 40, {30}, 0);
 	} else {
-		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., crf BASES WINDOWS,..., ctc BEAM WINDOWS,... or small\n");
+		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., head WIDTH SCORES ROWS,..., crf BASES WINDOWS,..., ctc BEAM WINDOWS,... or small\n");
 		return 2;
 	}
 	return 0;

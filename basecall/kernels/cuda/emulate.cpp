@@ -3,12 +3,14 @@
 //
 //   emulate lstm WIDTH STEPS WINDOWS REVERSE RESIDUAL PROCESSORS SHARED BACKWARDS
 //   emulate lstm-cpu WIDTH STEPS WINDOWS REVERSE RESIDUAL
+//   emulate head WIDTH ROWS CLASSES ACTIVATION SCALE LOW HIGH PROCESSORS SHARED BACKWARDS
+//   emulate head-cpu WIDTH ROWS CLASSES ACTIVATION SCALE LOW HIGH
 //   emulate crf STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT MEMORY BACKWARDS
 //   emulate crf-cpu STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT
 //   emulate ctc CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT MEMORY BACKWARDS
 //   emulate ctc-cpu CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT
 //
-// lstm takes x and the packed weights as half floats and the biases as floats; the first is the GPU's
+// lstm and head take x and the packed weights as half floats and the biases as floats; the first is the GPU's
 // kernel on a card with so many multiprocessors, of which each has so many bytes of shared
 // memory for a block, and the second the operator's on a CPU. crf and ctc take the frames of each
 // window as 32-bit numbers and the scores, have so many bytes of global memory, and give the path and
@@ -21,6 +23,9 @@
 #include "crf_cpu.h"
 #include "ctc.cu"
 #include "ctc_cpu.h"
+#include "head.cu"
+#include "head_cpu.h"
+#include "linear_cpu.h"
 #include "lstm.cu"
 #include "lstm_cpu.h"
 
@@ -89,6 +94,41 @@ int lstm(int argc, char **argv, bool emulated) {
 		return 4;
 	}
 	fprintf(stderr, "%d tiles %zu shared %zu cells\n", plan.tiles, plan.shared, plan.cells);
+	output(y);
+	return 0;
+}
+
+int head(int argc, char **argv, bool emulated) {
+	if (argc != (emulated ? 12 : 9)) return 2;
+	Head call{};
+	call.width = atoi(argv[2]);
+	call.rows = (size_t)atoi(argv[3]);
+	call.classes = atoi(argv[4]);
+	call.activation = {(Activation::Kind)atoi(argv[5]), strtof(argv[6], nullptr), strtof(argv[7], nullptr), strtof(argv[8], nullptr)};
+	const HeadPlan plan = emulated ? plan_head(call.width, call.rows, atoi(argv[9]), atoi(argv[10])) : HeadPlan{2, 0, 0};
+	if (!head_can(call.width, call.classes) || plan.tiles == 0) {
+		fprintf(stderr, "no room\n");
+		return 3;
+	}
+	const auto x = input<uint16_t>(call.rows * call.width), weights = input<uint16_t>(linear_weights(call.width, call.classes));
+	const auto bias = input<float>(call.classes);
+	std::vector<uint16_t> y(call.rows * call.classes, 0x7E00); // NaN
+	call.x = x.data();
+	call.y = y.data();
+	call.weights = weights.data();
+	call.bias = bias.data();
+	if (!emulated) {
+		run_head(call, unpacked(call.weights, call.width, call.classes));
+		output(y);
+		return 0;
+	}
+	const auto launch = [&](auto kernel) { return emulator::launch(plan.blocks, linear_threads, plan.shared, atoi(argv[11]), [&] { kernel(call); }); };
+	const bool kept = plan.tiles == 2 ? launch(head_kernel<2>) : launch(head_kernel<4>);
+	if (!kept) {
+		fprintf(stderr, "the kernel wrote behind its shared memory\n");
+		return 4;
+	}
+	fprintf(stderr, "%d tiles %zu shared\n", plan.tiles, plan.shared);
 	output(y);
 	return 0;
 }
@@ -190,6 +230,8 @@ int main(int argc, char **argv) {
 	const std::string what = argc > 1 ? argv[1] : "";
 	if (what == "lstm") return lstm(argc, argv, true);
 	if (what == "lstm-cpu") return lstm(argc, argv, false);
+	if (what == "head") return head(argc, argv, true);
+	if (what == "head-cpu") return head(argc, argv, false);
 	if (what == "crf") return crf(argc, argv, true);
 	if (what == "crf-cpu") return crf(argc, argv, false);
 	if (what == "ctc") return ctc(argc, argv, true);

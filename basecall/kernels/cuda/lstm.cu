@@ -163,14 +163,21 @@ const char *check_device() {
 	return nullptr;
 }
 
-const char *launch_lstm(LSTM call, void *stream_handle) {
-	cudaStream_t stream = (cudaStream_t)stream_handle;
-	int device, processors, most;
+const char *read_device(int &processors, int &most_shared) {
+	int device;
 	cudaError_t err;
 	if ((err = cudaGetDevice(&device)) != cudaSuccess ||
 		(err = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device)) != cudaSuccess ||
-		(err = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)) != cudaSuccess)
+		(err = cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)) != cudaSuccess)
 		return cudaGetErrorString(err);
+	return nullptr;
+}
+
+const char *launch_lstm(LSTM call, void *stream_handle) {
+	cudaStream_t stream = (cudaStream_t)stream_handle;
+	int processors, most;
+	cudaError_t err;
+	if (const char *what = read_device(processors, most)) return what;
 	const LSTMPlan plan = plan_lstm(call.width, call.windows, processors, most);
 	if (plan.tiles == 0) return "the GPU's multiprocessors have too little shared memory for a layer of this width";
 	void (*kernel)(const LSTM);

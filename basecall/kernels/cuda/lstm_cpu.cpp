@@ -1,46 +1,8 @@
 #include "lstm_cpu.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "half.h"
+#include "linear_cpu.h"
 
 namespace {
-
-constexpr int together = 6; // windows, for which weights are loaded once: as many as registers have room for
-
-// Vector is eight floats of unaligned memory, which processors without such vectors take in parts.
-typedef float Vector __attribute__((vector_size(32), aligned(4)));
-
-// add_rows adds to each sum its factors times the rows of weights, in their order. The sums
-// of 16 columns stay in registers.
-#if defined(__x86_64__)
-__attribute__((target_clones("arch=x86-64-v3", "default")))
-#endif
-void add_rows(float *sums, const float *factors, const float *rows, int count, int columns) {
-	for (int c = 0; c < columns; c += 16) {
-		Vector sum[together][2];
-#pragma GCC unroll 8
-		for (int n = 0; n < together; n++) {
-			sum[n][0] = *(const Vector *)(sums + (size_t)n * columns + c);
-			sum[n][1] = *(const Vector *)(sums + (size_t)n * columns + c + 8);
-		}
-		for (int k = 0; k < count; k++) {
-			const Vector *row = (const Vector *)(rows + (size_t)k * columns + c);
-			const Vector first = row[0], second = row[1];
-#pragma GCC unroll 8
-			for (int n = 0; n < together; n++) {
-				sum[n][0] += factors[n * count + k] * first;
-				sum[n][1] += factors[n * count + k] * second;
-			}
-		}
-#pragma GCC unroll 8
-		for (int n = 0; n < together; n++) {
-			*(Vector *)(sums + (size_t)n * columns + c) = sum[n][0];
-			*(Vector *)(sums + (size_t)n * columns + c + 8) = sum[n][1];
-		}
-	}
-}
 
 float sigmoid(float x) { return 1.f / (1.f + std::exp(-x)); }
 
@@ -61,15 +23,15 @@ LSTMWeights::LSTMWeights(const uint16_t *packed, int width) : rows((size_t)8 * w
 
 void run_lstm(const LSTM &a, const LSTMWeights &weights) {
 	const int width = a.width;
-	std::vector<float> factors((size_t)together * 2 * width), cells((size_t)together * width), sums((size_t)together * 4 * width);
-	for (int first = 0; first < a.windows; first += together) {
-		const int windows = std::min(together, a.windows - first);
+	std::vector<float> factors((size_t)rows_together * 2 * width), cells((size_t)rows_together * width), sums((size_t)rows_together * 4 * width);
+	for (int first = 0; first < a.windows; first += rows_together) {
+		const int windows = std::min(rows_together, a.windows - first);
 		std::fill(factors.begin(), factors.end(), 0.f);
 		std::fill(cells.begin(), cells.end(), 0.f);
 		for (int step = 0; step < a.steps; step++) {
 			const int t = a.reverse ? a.steps - 1 - step : step;
 			const size_t start = ((size_t)t * a.windows + first) * width;
-			for (int n = 0; n < together; n++) {
+			for (int n = 0; n < rows_together; n++) {
 				std::copy(a.bias, a.bias + 4 * width, sums.begin() + (size_t)n * 4 * width);
 				if (n < windows)
 					for (int u = 0; u < width; u++) factors[(size_t)n * 2 * width + u] = from_half(a.x[start + (size_t)n * width + u]);

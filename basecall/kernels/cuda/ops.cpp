@@ -12,6 +12,8 @@
 
 #include "crf_cpu.h"
 #include "ctc_cpu.h"
+#include "head_cpu.h"
+#include "linear_cpu.h"
 #include "lstm_cpu.h"
 #include "onnxruntime_c_api.h"
 #ifdef PORESTREAM_CUDA
@@ -116,6 +118,65 @@ struct LSTMKernel {
 		// The graph's weights are constants.
 		std::call_once(unpacked, [&] { weights = LSTMWeights(call.weights, call.width); });
 		run_lstm(call, weights);
+		return nullptr;
+	}
+};
+
+// The layer before a decoder: X half [..., width], weights half, bias float [classes] -> Y half [..., classes]. Attributes: width, classes,
+// activation (0 none, 1 tanh, 2 clamp), scale of tanh, low and high of clamp.
+struct HeadKernel {
+	bool cuda;
+	Head of{};
+	std::once_flag unpacking;
+	std::vector<float> weights; // on a CPU, from the first run on
+
+	OrtStatus *init(const OrtKernelInfo *info) {
+		int64_t width, classes, activation;
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "width", &width));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "classes", &classes));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, "activation", &activation));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "scale", &of.activation.scale));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "low", &of.activation.low));
+		RETURN_IF_FAILED(api->KernelInfoGetAttribute_float(info, "high", &of.activation.high));
+		if (!head_can(width, classes) || activation < Activation::none || activation > Activation::clamp)
+			return failed("porestream.Head has no kernel for " + std::to_string(classes) + " scores of " + std::to_string(width) + " states");
+		of.width = (int)width;
+		of.classes = (int)classes;
+		of.activation.kind = (Activation::Kind)activation;
+		return nullptr;
+	}
+
+	OrtStatus *compute(OrtKernelContext *context) {
+		const OrtValue *x, *w, *b;
+		std::vector<int64_t> dims, of_weights, of_bias;
+		RETURN_IF_FAILED(input(context, 0, &x, dims));
+		RETURN_IF_FAILED(input(context, 1, &w, of_weights));
+		RETURN_IF_FAILED(input(context, 2, &b, of_bias));
+		if (dims.empty() || dims.back() != of.width || of_weights != std::vector<int64_t>{(int64_t)of.width * of.classes} || of_bias != std::vector<int64_t>{of.classes})
+			return failed("porestream.Head: inputs don't have the dimensions of a layer from " + std::to_string(of.width) + " states to " + std::to_string(of.classes) + " scores");
+		dims.back() = of.classes;
+		OrtValue *y;
+		RETURN_IF_FAILED(api->KernelContext_GetOutput(context, 0, dims.data(), dims.size(), &y));
+		Head call = of;
+		RETURN_IF_FAILED(data(x, &call.x));
+		RETURN_IF_FAILED(data(w, &call.weights));
+		RETURN_IF_FAILED(data(b, &call.bias));
+		RETURN_IF_FAILED(data(y, &call.y));
+		call.rows = 1;
+		for (size_t i = 0; i + 1 < dims.size(); i++) call.rows *= (size_t)dims[i];
+		if (call.rows == 0) return nullptr;
+#ifdef PORESTREAM_CUDA
+		if (cuda) {
+			void *stream;
+			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
+			if (const char *what = check_device()) return failed(std::string("porestream.Head: ") + what);
+			if (const char *what = launch_head(call, stream)) return failed(std::string("porestream.Head: ") + what);
+			return nullptr;
+		}
+#endif
+		// The graph's weights are constants.
+		std::call_once(unpacking, [&] { weights = unpacked(call.weights, call.width, call.classes); });
+		run_head(call, weights);
 		return nullptr;
 	}
 };
@@ -271,10 +332,12 @@ extern "C" __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(O
 	constexpr auto any = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, count = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, byte = ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
 	static Operator operators[] = {
 		make<LSTMKernel>("LSTM", false, {half, half, single}, {half}),
+		make<HeadKernel>("Head", false, {half, half, single}, {half}),
 		make<DecoderKernel<DecodesCRF>>("CRF", false, {any, count}, {byte, single}),
 		make<DecoderKernel<DecodesCTC>>("CTC", false, {any, count}, {byte, single}),
 #ifdef PORESTREAM_CUDA
 		make<LSTMKernel>("LSTM", true, {half, half, single}, {half}),
+		make<HeadKernel>("Head", true, {half, half, single}, {half}),
 		make<DecoderKernel<DecodesCRF>>("CRF", true, {any, count}, {byte, single}),
 		make<DecoderKernel<DecodesCTC>>("CTC", true, {any, count}, {byte, single}),
 #endif
