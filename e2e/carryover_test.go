@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -9,9 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/stream"
 )
 
 // plateOf is reads of four barcodes to a reference of 3,000 bases, and a sheet: sample a has a change in all of its reads, sample b has it in some that
@@ -71,7 +75,6 @@ func TestCarryOver(t *testing.T) {
 	t.Parallel()
 	dir, reads := plateOf(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	names := []string{"a.variants.vcf", "b.variants.vcf", "b.variants.jsonl", "water.variants.vcf", "b.alerts.json"}
 	var first string
 	for n, flags := range [][]string{{"--partitions", "1"}, {"--partitions", "3", "--processors", "2"}, {"--partitions", "4"}} {
 		rand.New(rand.NewPCG(uint64(n), 1)).Shuffle(len(reads), func(i, j int) { reads[i], reads[j] = reads[j], reads[i] })
@@ -81,21 +84,11 @@ func TestCarryOver(t *testing.T) {
 		res := pore(t, append(args, at("reads.fastq"))...)
 		require.Zero(t, res.code, res.stderr)
 		require.Contains(t, res.stderr, "1 alleles of samples are explained by carry-over and marked CarryOver")
-		var all strings.Builder
-		for _, name := range names {
-			text := string(readFile(t, filepath.Join(out, name)))
-			switch filepath.Ext(name) {
-			case ".jsonl":
-				text = withoutTimes(t, text)
-			case ".json":
-				text = withoutRevisions(t, text)
-			}
-			all.WriteString(text)
-		}
+		all := plateResults(t, out)
 		if first == "" {
-			first = all.String()
+			first = all
 		}
-		require.Equal(t, first, all.String(), "%v", flags)
+		require.Equal(t, first, all, "%v", flags)
 
 		sites := make(map[string]string)
 		for line := range strings.Lines(string(readFile(t, filepath.Join(out, "b.variants.vcf")))) {
@@ -145,6 +138,77 @@ func TestCarryOver(t *testing.T) {
 	res := pore(t, "run", "--ref", at("ref.fa"), "--control", "blank", "--out", at("none"), at("reads.fastq"))
 	require.NotZero(t, res.code)
 	require.Contains(t, res.stderr, "control blank is not among the samples of run run1, which are ")
+}
+
+// plateResults is what a run of the plate has left in a folder, without what depends on its history.
+func plateResults(t *testing.T, out string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range []string{"a.variants.vcf", "b.variants.vcf", "b.variants.jsonl", "water.variants.vcf", "b.alerts.json"} {
+		text := string(readFile(t, filepath.Join(out, name)))
+		switch filepath.Ext(name) {
+		case ".jsonl":
+			text = withoutTimes(t, text)
+		case ".json":
+			text = withoutRevisions(t, text)
+		}
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+// TestCarryOverAmongProcessors: pore run names controls to processors that were started without them, and that hold partitions of its reads; one of these stops
+// without leaving, and wakes when others have ended the run without it. What the run leaves is the same as in one process; and so is what stands on the topic when the one that
+// woke has noticed.
+func TestCarryOverAmongProcessors(t *testing.T) {
+	t.Parallel()
+	dir, reads := plateOf(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.WriteFile(at("reads.fastq"), []byte(strings.Join(reads, "")), 0o600))
+	flags := func(more ...string) []string {
+		return append(more, "--ref", at("ref.fa"), "--panel", at("panel.yaml"), "--sample-sheet", at("sheet.csv"), "--ploidy", "mixture")
+	}
+	res := pore(t, flags("run", "--partitions", "1", "--out", at("one"), at("reads.fastq"))...)
+	require.Zero(t, res.code, res.stderr)
+	want := plateResults(t, at("one"))
+	onBroker(t, func(t *testing.T, addr string) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		client := connect(ctx, t, addr)
+		topics := stream.NewTopics("lab.")
+		require.NoError(t, client.EnsureTopics(t.Context(), append(topics.Settings(3), topics.WatchSettings(3)...), 1))
+		others := make([]*service, 2)
+		for i := range others {
+			others[i] = start(t, cancel, "processor", "--brokers", addr, "--topic-prefix", "lab.", "--partitions", "3", "--ref", at("ref.fa"), "--panel", at("panel.yaml"), "--ploidy", "mixture",
+				"--stages", "align,variant,annotate,watch", "--listen", "127.0.0.1:0", "--no-page")
+		}
+		run := start(t, cancel, "pore", flags("run", "--brokers", addr, "--topic-prefix", "lab.", "--partitions", "3", "--out", at("several"), at("reads.fastq"))...)
+		followRun(ctx, t, client, topics, "run1", func(revisions int) bool { return revisions >= 1 })
+		require.NoError(t, others[0].cmd.Process.Signal(syscall.SIGSTOP))
+		run.ended(t)
+		require.Equal(t, want, plateResults(t, at("several")))
+		require.NoError(t, others[0].cmd.Process.Signal(syscall.SIGCONT))
+		for _, p := range others {
+			p.stop(t)
+		}
+		res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "lab.", "--format", "json", "--until-end")
+		require.Zero(t, res.code, res.stderr)
+		ended, marked := false, ""
+		for line := range strings.Lines(res.stdout) {
+			var v struct {
+				Sample string
+				Status string
+				Allele struct{ Pos int } `json:"variant"`
+				Call   struct{ Filters []string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(line), &v))
+			if v.Sample == "b" && v.Allele.Pos == 1000 {
+				ended, marked = v.Status == "FINAL", fmt.Sprint(v.Call.Filters)
+			}
+		}
+		require.True(t, ended)
+		require.Equal(t, "[CarryOver]", marked)
+	})
 }
 
 // withoutRevisions is alerts without their history: which revision it is, and what was said before.

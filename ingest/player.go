@@ -45,6 +45,8 @@ type Config struct {
 	Chunk time.Duration
 	// Sample, if set, replaces the sample name of every run.
 	Sample string
+	// Controls, if set, names the negative controls of a run; a barcode may stand for the sample of it.
+	Controls func(*streampb.Run) []*streampb.Control
 	// Filter describes which reads of the files the recording holds, so that a run
 	// goes on only with the same ones; empty means all.
 	Filter string
@@ -138,6 +140,9 @@ func newPlayer(rec Recording, to sink, cfg Config) (*Player, error) {
 			return nil, fmt.Errorf("playing %w", err)
 		}
 		description := Describe(run, cfg.Sample)
+		if cfg.Controls != nil {
+			description.Controls = cfg.Controls(description)
+		}
 		if _, err := stream.EncodeRun(description); err != nil {
 			return nil, fmt.Errorf("playing run %q: %w", run.ID, err)
 		}

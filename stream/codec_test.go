@@ -302,6 +302,9 @@ func sampleRecords() []sampleRecord {
 		{"reads-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: sampleModel()}}},
 		{"reads-segment-modified", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: modifiedSegment()}}},
 		{"reads-modified-calls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: sampleModifiedCalls()}}},
+		{"reads-run-controls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: controlledMarker()}}},
+		{"reads-carry-over-query", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: sampleCarryOverQuery()}}},
+		{"reads-carry-over-report", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: sampleCarryOverReport()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"called-run-start", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunStart{RunStart: calledMarker()}}},
@@ -351,6 +354,26 @@ func sampleModifiedCalls() *streampb.ModifiedCalls {
 		}},
 		{Sample: "without", Runs: []string{"run-1"}},
 	}}
+}
+
+func controlledMarker() *streampb.Marker {
+	m := barcodedMarker()
+	m.Run.Controls = []*streampb.Control{{Sample: m.GetRun().GetSamples()[0], Kind: "negative_control"}, {Sample: m.GetRun().GetSamples()[1], Kind: "no_template_control"}}
+	return m
+}
+
+func sampleCarryOverQuery() *streampb.CarryOverQuery {
+	return &streampb.CarryOverQuery{Id: 77, Part: 1, Parts: 2, Samples: []string{"a", "water"}, Alleles: []*streampb.Alleles{
+		{Contig: "chr1", Positions: []int64{0, 99}, Refs: []string{"", "A"}, Alts: []string{"GT", "C"}},
+	}}
+}
+
+func sampleCarryOverReport() *streampb.CarryOverReport {
+	return &streampb.CarryOverReport{
+		Source: 3, Sources: 12, Query: 77, Part: 1, Parts: 2, Ended: []string{"run-6", "run-7"},
+		Called: []*streampb.Alleles{{Contig: "chr1", Sample: "a", Positions: []int64{100}, Refs: []string{"A"}, Alts: []string{"C"}, VrsIds: []string{"ga4gh:VA.x"}}},
+		Reads:  []*streampb.AlleleReads{{Sample: "a", Contig: "chr1", First: 1, Alt: []uint32{4}, Depth: []uint32{9}, Left: []uint32{2}}},
+	}
 }
 
 // modifiedCalls is sampleModifiedCalls, changed.
@@ -497,6 +520,16 @@ func TestValidity(t *testing.T) {
 		edit(c)
 		return sampleRecord{codec: callsCodec, msg: &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: c}}}
 	}
+	carryOverQuery := func(edit func(*streampb.CarryOverQuery)) sampleRecord {
+		q := sampleCarryOverQuery()
+		edit(q)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: q}}}
+	}
+	carryOverReport := func(edit func(*streampb.CarryOverReport)) sampleRecord {
+		m := sampleCarryOverReport()
+		edit(m)
+		return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: m}}}
+	}
 	carryOver := func(edit func(c *streampb.CarryOver)) sampleRecord {
 		c := sampleCarryOver()
 		edit(c)
@@ -545,7 +578,26 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor of carry-over nor a marker"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Id = 0 }), "without an id"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Part = 2 }), "part 2 of 2"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Parts = 0 }), "of 0 of what is asked"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Samples = []string{"b", "a"} }), `"a" doesn't come behind "b"`},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Alleles[0].Contig = "" }), "contig is empty"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Alleles[0].Refs = nil }), "2 positions of alleles on chr1 have 0 references"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Alleles[0].Positions[1] = -1 }), "allele at -1 of chr1"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Alleles[0].Alts[0] = "" }), "replaces 0 bases by 0"},
+		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Alleles[0].Positions[0] = 100 }), "isn't in order"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Source = 12 }), "partition 12 of 12"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Part = 2 }), "part 2 of 2"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Ended = []string{""} }), "run is empty"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Query = 0 }), "no query asked for"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Query, m.Called, m.Reads = 0, nil, nil }), ""},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Called[0].VrsIds = nil }), "and 0 ids"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Called[0].Sample = "" }), "sample is empty"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Called[0].Positions[0] = 0 }), "allele at 0"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Reads[0].Depth = nil }), "at 0 alleles, of which 1"},
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Reads[0].Alt[0] = 10 }), "10 of 9 reads of a"},
 		{modifiedCalls(func(*streampb.ModifiedCalls) {}), ""},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source = 12 }), "of partition 12 of 12"},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source, m.Sources = 0, 0 }), "of partition 0 of 0"},

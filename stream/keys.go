@@ -60,6 +60,11 @@ func ModifiedCallsKey(source uint32) []byte {
 	return []byte("modified\x00" + strconv.FormatUint(uint64(source), 10))
 }
 
+// CarryOverKey is the key of what partitions ask and say of carry-over, on the reads topic; [CarryOverEndKey] is of another topic.
+func CarryOverKey(source uint32) []byte {
+	return []byte("carry-over\x00" + strconv.FormatUint(uint64(source), 10))
+}
+
 // CarryOverEndKey is the key of the record that says that a run's carry-over has all been assessed, on the calls topic. A zero byte, which no name holds, keeps it
 // apart from all other keys.
 func CarryOverEndKey(run string) []byte { return []byte("carry-over\x00" + run) }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -94,7 +95,43 @@ func (m *Markers) enter(mk *streampb.Marker) (r *runMarkers, isNew bool, err err
 		return nil, false, decodeErrorf(CodeInvalid, "run %s: marker names samples %q, earlier ones %q: were processors started with different barcodes?",
 			id, mk.GetRun().GetSamples(), r.run.GetSamples())
 	}
+	if controls, more := joinControls(r.run.GetControls(), mk.GetRun().GetControls()); more {
+		r.run = proto.CloneOf(r.run) // others hold it
+		r.run.Controls = controls
+		m.version++
+	}
 	return r, !known, nil
+}
+
+// joinControls adds controls that another source names, and reports whether there are some: processors may have been
+// started with different ones. Of two kinds of one control it is that which comes first.
+func joinControls(known, more []*streampb.Control) ([]*streampb.Control, bool) {
+	all := slices.Clone(known)
+	for _, c := range more {
+		i, has := slices.BinarySearchFunc(all, c.GetSample(), func(c *streampb.Control, sample string) int { return strings.Compare(c.GetSample(), sample) })
+		switch {
+		case !has:
+			all = slices.Insert(all, i, c)
+		case c.GetKind() < all[i].GetKind():
+			all[i] = c
+		}
+	}
+	return all, !slices.EqualFunc(known, all, func(a, b *streampb.Control) bool { return proto.Equal(a, b) })
+}
+
+// AwaitsCarryOver reports whether carry-over is assessed in a run, or in another of which one of its samples is: nothing of it is final before
+// that is. Once the run has ended here, it is the same for all readers of its markers that know the same runs.
+func (m *Markers) AwaitsCarryOver(id string) bool {
+	run := m.Run(id)
+	if len(run.GetControls()) > 0 {
+		return true
+	}
+	for _, r := range m.runs {
+		if len(r.run.GetControls()) > 0 && slices.ContainsFunc(SamplesOf(run), func(s string) bool { return slices.Contains(SamplesOf(r.run), s) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Run returns the run's description, or nil when no marker named it yet.
@@ -225,7 +262,12 @@ func (m *Markers) Forward(mk *streampb.Marker, partition, partitions int32) *str
 	if partition < 0 || partition >= partitions {
 		panic(fmt.Sprintf("stream: partition %d of %d", partition, partitions))
 	}
-	return &streampb.Marker{Run: mk.GetRun(), Source: uint32(partition), Sources: uint32(partitions), EndStatus: m.EndStatus(mk.GetRun().GetId())}
+	run := mk.GetRun()
+	if all := m.Run(run.GetId()).GetControls(); len(all) > 0 { // those that any source names
+		run = proto.CloneOf(run)
+		run.Controls = all
+	}
+	return &streampb.Marker{Run: run, Source: uint32(partition), Sources: uint32(partitions), EndStatus: m.EndStatus(run.GetId())}
 }
 
 // Missing returns how many sources a run has and lists those that have not ended

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/porestream/porestream/stream/streampb"
@@ -313,5 +314,53 @@ func TestDeadLetter(t *testing.T) {
 	}
 	if got := headers(o)[HeaderCut]; got != "value,key,headers" {
 		t.Errorf("cut: %q", got)
+	}
+}
+
+// TestControlsOfMarkers: a run has the controls that any of its sources names, in any order; and it awaits carry-over, as does another run of one of its samples.
+func TestControlsOfMarkers(t *testing.T) {
+	named := func(run, sample string, source uint32, controls ...string) *streampb.Marker {
+		mk := markerOf(run, sample, source, 2)
+		mk.Run.Samples = []string{"a", "w", "x"}
+		for i := 0; i < len(controls); i += 2 {
+			mk.Run.Controls = append(mk.Run.Controls, &streampb.Control{Sample: controls[i], Kind: controls[i+1]})
+		}
+		return mk
+	}
+	one, other := named("r", "r", 0, "w", "no_template_control"), named("r", "r", 1, "w", "negative_control", "x", "negative_control")
+	for _, order := range [][]*streampb.Marker{{one, other}, {other, one}} {
+		var m Markers
+		for _, mk := range order {
+			if _, err := m.End(mk); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, mk := range order {
+			if got := fmt.Sprint(m.Forward(mk, 0, 1).GetRun().GetControls()); strings.ReplaceAll(got, "  ", " ") != `[sample:"w" kind:"negative_control" sample:"x" kind:"negative_control"]` {
+				t.Errorf("controls %s", got)
+			}
+		}
+		if len(one.GetRun().GetControls()) != 1 {
+			t.Error("a marker was changed")
+		}
+	}
+	var m Markers
+	for _, mk := range []*streampb.Marker{markerOf("more", "a", 0, 1), markerOf("apart", "c", 0, 1), named("bare", "bare", 0)} {
+		if _, err := m.Start(mk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"more", "apart", "bare", "r"} {
+		if m.AwaitsCarryOver(id) {
+			t.Errorf("%s awaits carry-over, and no run has controls", id)
+		}
+	}
+	if _, err := m.Start(one); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"r": true, "more": true, "bare": true, "apart": false} {
+		if m.AwaitsCarryOver(id) != want {
+			t.Errorf("%s: %v", id, !want)
+		}
 	}
 }

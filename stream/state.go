@@ -52,7 +52,7 @@ type Section struct {
 // what never ends. Whatever a tick brings about has to become a record: the
 // result stays a function of the records.
 type Ticker interface {
-	// Tick is called about every 10 s while the partition is live. now is the
+	// Tick is called about every 2 s while the partition is live. now is the
 	// worker's clock.
 	Tick(ctx context.Context, now time.Time, emit Emitter) error
 }

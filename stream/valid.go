@@ -44,8 +44,114 @@ func validReads(m *streampb.ReadRecord) error {
 		return validModelName(body.Model)
 	case *streampb.ReadRecord_ModifiedCalls:
 		return validModifiedCalls(body.ModifiedCalls)
+	case *streampb.ReadRecord_CarryOverQuery:
+		return validCarryOverQuery(body.CarryOverQuery)
+	case *streampb.ReadRecord_CarryOverReport:
+		return validCarryOverReport(body.CarryOverReport)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor of carry-over nor a marker")
+}
+
+// maxParts bounds the records that one query or report of carry-over is spread over.
+const maxParts = 10_000
+
+func validPart(part, parts uint32) error {
+	if parts == 0 || parts > maxParts || part >= parts {
+		return decodeErrorf(CodeInvalid, "part %d of %d of what is asked or said of carry-over", part, parts)
+	}
+	return nil
+}
+
+// validNames reports whether names are ascending, each once.
+func validNames(field string, names []string) error {
+	for i, name := range names {
+		if err := validName(field, name); err != nil {
+			return err
+		}
+		if i > 0 && name <= names[i-1] {
+			return decodeErrorf(CodeInvalid, "%s %q doesn't come behind %q", field, name, names[i-1])
+		}
+	}
+	return nil
+}
+
+func validCarryOverQuery(q *streampb.CarryOverQuery) error {
+	if err := firstError(validPart(q.GetPart(), q.GetParts()), validNames("sample", q.GetSamples())); err != nil {
+		return err
+	}
+	if q.GetId() == 0 {
+		return decodeErrorf(CodeInvalid, "query about carry-over without an id")
+	}
+	for _, a := range q.GetAlleles() {
+		if err := validAlleles(a, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validAlleles checks alleles of a contig; called: of a sample.
+func validAlleles(a *streampb.Alleles, called bool) error {
+	if err := validName("contig", a.GetContig()); err != nil {
+		return err
+	}
+	ids := 0
+	if called {
+		if err := validName("sample", a.GetSample()); err != nil {
+			return err
+		}
+		ids = len(a.GetPositions())
+	}
+	if n := len(a.GetPositions()); n != len(a.GetRefs()) || n != len(a.GetAlts()) || ids != len(a.GetVrsIds()) {
+		return decodeErrorf(CodeInvalid, "%d positions of alleles on %s have %d references, %d alternatives and %d ids", n, a.GetContig(), len(a.GetRefs()), len(a.GetAlts()), len(a.GetVrsIds()))
+	}
+	for i, pos := range a.GetPositions() {
+		ref, alt := a.GetRefs()[i], a.GetAlts()[i]
+		isOne := isAllele(pos, ref, alt)
+		if !called { // what changes alone, of which one may be nothing
+			isOne = pos >= 0 && ref != alt && len(ref) <= maxAllele && len(alt) <= maxAllele
+		}
+		if !isOne || i > 0 && pos < a.GetPositions()[i-1] {
+			return decodeErrorf(CodeInvalid, "allele at %d of %s replaces %d bases by %d, or isn't in order", pos, a.GetContig(), len(ref), len(alt))
+		}
+		if called {
+			if err := validName("VRS id", a.GetVrsIds()[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func validCarryOverReport(m *streampb.CarryOverReport) error {
+	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
+		return decodeErrorf(CodeInvalid, "report of carry-over by partition %d of %d", m.GetSource(), m.GetSources())
+	}
+	if err := firstError(validPart(m.GetPart(), m.GetParts()), validNames("run", m.GetEnded())); err != nil {
+		return err
+	}
+	if m.GetQuery() == 0 && len(m.GetCalled())+len(m.GetReads()) > 0 {
+		return decodeErrorf(CodeInvalid, "report of carry-over that no query asked for, with %d lists of alleles and %d of reads", len(m.GetCalled()), len(m.GetReads()))
+	}
+	for _, a := range m.GetCalled() {
+		if err := validAlleles(a, true); err != nil {
+			return err
+		}
+	}
+	for _, r := range m.GetReads() {
+		if err := firstError(validName("sample", r.GetSample()), validName("contig", r.GetContig())); err != nil {
+			return err
+		}
+		if n := len(r.GetDepth()); n == 0 || n != len(r.GetAlt()) || n != len(r.GetLeft()) {
+			return decodeErrorf(CodeInvalid, "reads of %s at %d alleles, of which %d show them and %d are left", r.GetSample(), len(r.GetDepth()), len(r.GetAlt()), len(r.GetLeft()))
+		}
+		for i, alt := range r.GetAlt() {
+			if alt > r.GetDepth()[i] {
+				return decodeErrorf(CodeInvalid, "%d of %d reads of %s show an allele", alt, r.GetDepth()[i], r.GetSample())
+			}
+		}
+	}
+	return nil
 }
 
 // maxBaseCalls bounds the probabilities that calls of one base may have: there are 512ths, and sums of rounded ones.
@@ -262,6 +368,17 @@ func validRun(r *streampb.Run) error {
 		}
 		if i > 0 && sample <= r.GetSamples()[i-1] {
 			return decodeErrorf(CodeInvalid, "run %s: sample %q doesn't come behind %q", r.GetId(), sample, r.GetSamples()[i-1])
+		}
+	}
+	if len(r.GetControls()) > MaxSamples {
+		return decodeErrorf(CodeInvalid, "run %s has %d controls, the limit is %d", r.GetId(), len(r.GetControls()), MaxSamples)
+	}
+	for i, c := range r.GetControls() {
+		if err := firstError(validName("control", c.GetSample()), validName("kind of control", c.GetKind())); err != nil {
+			return err
+		}
+		if i > 0 && c.GetSample() <= r.GetControls()[i-1].GetSample() {
+			return decodeErrorf(CodeInvalid, "run %s: control %q doesn't come behind %q", r.GetId(), c.GetSample(), r.GetControls()[i-1].GetSample())
 		}
 	}
 	if r.GetSampleRate() == 0 && !r.GetCalled() || r.GetSampleRate() > 1_000_000 {

@@ -145,6 +145,16 @@ func Demultiplexed(run *streampb.Run, f *finish.Finisher) *streampb.Run {
 	return run
 }
 
+// Controlled is a run, whose samples are known, with its negative controls; of nil: those that it comes with.
+func Controlled(run *streampb.Run, of func(*streampb.Run) []*streampb.Control) *streampb.Run {
+	if of == nil {
+		return run
+	}
+	run = proto.CloneOf(run)
+	run.Controls = of(run)
+	return run
+}
+
 // WarnUnlisted warns that the sample sheet, if there is one, has no row of a run that has ended.
 func WarnUnlisted(run *streampb.Run, f *finish.Finisher, log *slog.Logger) {
 	if of := Recorded(run); !f.Listed(of) {

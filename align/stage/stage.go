@@ -22,6 +22,8 @@ type Config struct {
 	ReadsPartitions int32
 	// Placer does what follows a call.
 	Placer Placer
+	// Controls names the negative controls of a run whose samples are known; nil: it has those that it comes with.
+	Controls func(*streampb.Run) []*streampb.Control
 	// Aligners are the aligners that all partitions of the process share; as
 	// many reads are in the works at a time as there are of them.
 	Aligners []Aligner
@@ -257,6 +259,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 		}
 		own.Run = Demultiplexed(own.Run, f)
 	}
+	own.Run = Controlled(own.Run, h.cfg.Controls)
 	if !end {
 		own.EndStatus = streampb.EndStatus_END_STATUS_UNSPECIFIED
 	}

@@ -35,10 +35,19 @@ func carriedEnd(t testing.TB, run string) testRecord {
 func awaiting(t testing.TB) stream.Handler {
 	t.Helper()
 	h, err := New(Config{
-		Topics: stream.NewTopics(""), VariantsPartitions: 1, Annotator: lambdaAnnotator(t), AwaitCarryOver: true,
+		Topics: stream.NewTopics(""), VariantsPartitions: 1, Annotator: lambdaAnnotator(t),
 	})("calls", 1, 2)
 	require.NoError(t, err)
 	return h
+}
+
+// controlledRecord is a marker of run-1, which has a negative control.
+func controlledRecord(t testing.TB, end bool) testRecord {
+	t.Helper()
+	mk := &streampb.Marker{Run: &streampb.Run{Id: "run-1", Sample: "lambda", SampleRate: 4000, Controls: []*streampb.Control{{Sample: "water", Kind: "no_template_control"}}}, Sources: 1}
+	value, err := stream.CallsMarker(mk, end)
+	require.NoError(t, err)
+	return testRecord{stream.MarkerKey(mk, end), value}
 }
 
 // published are the events that records lead to, one line each, and the ends of runs.
@@ -69,7 +78,7 @@ func TestCarryOver(t *testing.T) {
 		return callRecord(t, testCall(pos, "C", "T", revision, status))
 	}
 	carried := func(pos int64, share float64) testRecord { return carriedRecord(t, "lambda", pos, "C", "T", share) }
-	start, end := markerRecord(t, "run-1", 0, 1, false), markerRecord(t, "run-1", 0, 1, true)
+	start, end := controlledRecord(t, false), controlledRecord(t, true)
 	for _, tt := range []struct {
 		name string
 		recs []testRecord
@@ -90,7 +99,8 @@ func TestCarryOver(t *testing.T) {
 			require.Equal(t, tt.want, published(t, handle(t, awaiting(t), records(tt.recs...))))
 		})
 	}
-	require.Contains(t, published(t, handle(t, newHandler(t, lambdaAnnotator(t), nil), records(start, end))), "1: end", "where nothing is awaited the end is passed on")
+	bare := records(markerRecord(t, "run-1", 0, 1, false), markerRecord(t, "run-1", 0, 1, true))
+	require.Contains(t, published(t, handle(t, awaiting(t), bare)), "1: end", "the end of a run without controls is passed on")
 }
 
 // TestCarryOverLaw: a handler that is lost and restored anywhere, with assessments and ends that wait, has the output of one that is not; and what it says last
@@ -114,7 +124,7 @@ func TestCarryOverLaw(t *testing.T) {
 				assessed = append(assessed, carriedRecord(t, "lambda", 1000+7*i, "C", "T", share))
 			}
 		}
-		recs := append([]testRecord{markerRecord(t, "run-1", 0, 1, false)}, weave(rng, append(calls, markerRecord(t, "run-1", 0, 1, true)), append(assessed, carriedEnd(t, "run-1")))...)
+		recs := append([]testRecord{controlledRecord(t, false)}, weave(rng, append(calls, controlledRecord(t, true)), append(assessed, carriedEnd(t, "run-1")))...)
 		outs := statetest.Law(t, func() stream.Handler { return awaiting(t) }, records(recs...), 12, seed)
 		last := make(map[string]string)
 		ended := false

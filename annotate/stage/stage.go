@@ -38,8 +38,6 @@ type Config struct {
 	Metrics *Metrics     // nil: none
 	Logger  *slog.Logger // nil: none
 	Watch   *Watch       // nil: no panels
-	// AwaitCarryOver has the end of each run wait until all of its carry-over has been assessed.
-	AwaitCarryOver bool
 }
 
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
@@ -151,7 +149,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		if err != nil || !complete {
 			return nil, err
 		}
-		if h.cfg.AwaitCarryOver && h.ends.hold(body.RunEnd.GetRun().GetId()) {
+		if run := body.RunEnd.GetRun().GetId(); h.markers.AwaitsCarryOver(run) && h.ends.hold(run) {
 			return nil, nil
 		}
 		return h.runEnd(body.RunEnd)

@@ -53,6 +53,8 @@ type Config struct {
 	// Finisher says which samples a run that is taken apart has; of one model, it finishes its
 	// reads too.
 	Finisher *finish.Finisher
+	// Controls names the negative controls of a run whose samples are known; nil: it has those that it comes with.
+	Controls func(*streampb.Run) []*streampb.Control
 	// Primers are those that the reads' amplicons were made with; nil: none.
 	Primers *primer.Scheme
 	// Partial is how much signal, by the run's clock, is called of a read when it is first
@@ -320,6 +322,7 @@ func (h *handler) forward(mk *streampb.Marker, end bool) ([]stream.Out, error) {
 		}
 		own.Run = alignstage.Demultiplexed(own.Run, h.cfg.Finisher)
 	}
+	own.Run = alignstage.Controlled(own.Run, h.cfg.Controls)
 	if !end {
 		own.EndStatus = streampb.EndStatus_END_STATUS_UNSPECIFIED
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	alignstage "github.com/porestream/porestream/align/stage"
+	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
 	"github.com/porestream/porestream/internal/processor"
@@ -24,8 +26,6 @@ import (
 	"github.com/porestream/porestream/monitor/ops"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
-	"github.com/porestream/porestream/stream/streampb"
-	"github.com/porestream/porestream/variant/carryover"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -157,12 +157,12 @@ func run(ctx context.Context, cfg config) error {
 	if slices.Contains(stages, variantstage.Name) {
 		regions = variantstage.NewRegions()
 	}
-	assessing, err := carryOver(cfg, engines, regions, logger)
+	controls, err := namedControls(cfg, stages, engines, logger)
 	if err != nil {
 		return err
 	}
 	p := processor.New(client, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Regions: regions, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
+		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Regions: regions, Controls: controls.OfSamples, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
 	})
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {
@@ -187,10 +187,6 @@ func run(ctx context.Context, cfg config) error {
 	group, runCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(runCtx) })
 	group.Go(func() error { return server.Run(runCtx) })
-	if assessing != nil {
-		assessing.Client, assessing.Topics, assessing.Logger = client, topics, logger
-		group.Go(func() error { return assessing.Run(runCtx) })
-	}
 	group.Go(func() error {
 		page.Run(runCtx)
 		return nil
@@ -207,24 +203,14 @@ func run(ctx context.Context, cfg config) error {
 	return err
 }
 
-// carryOver is what assesses carry-over by the controls that flags and sample sheet name; nil: they name none, or only the sheet does, and this process holds no reads.
-func carryOver(cfg config, engines *processor.Engines, regions *variantstage.Regions, logger *slog.Logger) (*processor.CarryOver, error) {
+// namedControls are the negative controls that flags and sample sheet name. They are named where runs get their samples.
+func namedControls(cfg config, stages []string, engines *processor.Engines, logger *slog.Logger) (*processor.NamedControls, error) {
 	sheet, path := engines.Sheet(), engines.SheetPath()
-	named, err := cfg.controls.Of(sheet, path, nil)
-	switch {
-	case err != nil:
+	if _, err := cfg.controls.Of(sheet, path, nil); err != nil {
 		return nil, err
-	case len(named) == 0:
-		return nil, nil
-	case regions != nil:
-	case cfg.controls.Named():
-		return nil, cli.Usagef("controls bound what the reads of other samples show, and the %s stage holds these: name them where it runs", variantstage.Name)
-	default: // the sheet is for the reads' samples
-		logger.Info("this process doesn't assess carry-over: the variant stage does where it runs, if --control or --no-template-control name the controls there", "sheet", path)
-		return nil, nil
 	}
-	return &processor.CarryOver{
-		Regions:  regions,
-		Controls: func(run *streampb.Run) (carryover.Controls, error) { return cfg.controls.OfRun(sheet, path, run) },
-	}, nil
+	if cfg.controls.Named() && !slices.Contains(stages, basecallstage.Name) && !slices.Contains(stages, alignstage.Name) {
+		return nil, cli.Usagef("controls are named where runs get their samples: give --control and --no-template-control to the processors of stages %s and %s", basecallstage.Name, alignstage.Name)
+	}
+	return &processor.NamedControls{Flags: &cfg.controls, Sheet: sheet, Path: path, Logger: logger}, nil
 }

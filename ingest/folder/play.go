@@ -24,6 +24,8 @@ import (
 type Player struct {
 	// Check, if set, checks the runs when all reads are sent and no run has ended: its error ends Play.
 	Check func(runs []*streampb.Run) error
+	// Controls, if set, names the negative controls of a run; a barcode may stand for the sample of it.
+	Controls func(*streampb.Run) []*streampb.Control
 
 	files *ReadFiles
 	paths []string
@@ -190,6 +192,9 @@ func (p *Player) send(ctx context.Context, r *calledRead) error {
 		var err error
 		if run, err = r.naming.Describe(r.Read); err != nil {
 			return r.skipped(err)
+		}
+		if p.Controls != nil {
+			run.Controls = p.Controls(run)
 		}
 		if _, err := stream.EncodeRun(run); err != nil {
 			return r.skipped(fmt.Errorf("run %q: %w", id, err))

@@ -78,7 +78,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 	if err != nil || len(controls) == 0 {
 		return nil, err
 	}
-	out := &Carried{Controls: make(carryover.Controls), Samples: make(map[string]carryover.Summary), Silent: r.assessing.Silent()}
+	out := &Carried{Controls: make(carryover.Controls), Samples: make(map[string]carryover.Summary), Silent: r.regions.SilentControls()}
 	for _, own := range controls {
 		maps.Copy(out.Controls, own)
 	}

@@ -34,7 +34,6 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
 	"github.com/porestream/porestream/variant"
-	"github.com/porestream/porestream/variant/carryover"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	"github.com/porestream/porestream/vcf"
 	"github.com/porestream/porestream/watchlist"
@@ -144,8 +143,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 	}()
 	sheet, path := sheetOf(cfg, engines)
-	controls, err := cfg.Controls.Of(sheet, path, nil)
-	if err != nil {
+	if _, err := cfg.Controls.Of(sheet, path, nil); err != nil {
 		return nil, err
 	}
 	if recording != nil {
@@ -165,12 +163,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	r := &run{cfg: cfg, client: client, engines: engines, recording: recording, filteredOut: filteredOut, metrics: processor.NewMetrics(cfg.Registry), ingested: ingest.NewMetrics(cfg.Registry), regions: variantstage.NewRegions()}
-	if len(controls) > 0 {
-		r.assessing = &processor.CarryOver{
-			Client: client, Topics: cfg.Topics, Regions: r.regions, Interval: 500 * time.Millisecond, Logger: cfg.Logger,
-			Controls: func(run *streampb.Run) (carryover.Controls, error) { return cfg.Controls.OfRun(sheet, path, run) },
-		}
-	}
+	r.controlled = &processor.NamedControls{Flags: &r.cfg.Controls, Sheet: sheet, Path: path, Logger: cfg.Logger}
 	defer r.servePage(ctx)()
 	result, err := r.run(ctx)
 	if err == nil && cfg.OnResult != nil {
@@ -232,7 +225,8 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 	}
 	cfg := ingest.Config{
 		Topics: r.cfg.Topics, Partitions: int32(partitions), Pace: r.cfg.Pace, Chunk: r.cfg.Chunk, Sample: r.cfg.Sample,
-		Metrics: r.ingested, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
+		Controls: r.controlled.Named, // for processors that were started without them
+		Metrics:  r.ingested, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
 	}
 	if r.cfg.Reads != nil {
 		reads := *r.cfg.Reads.Files
@@ -241,7 +235,7 @@ func (r *run) newPlayer(ctx context.Context, producer *kafka.Producer) (player, 
 		if err != nil {
 			return nil, err
 		}
-		p.Check = r.checkSheet
+		p.Check, p.Controls = r.checkSheet, r.controlled.Named
 		return p, nil
 	}
 	p, err := ingest.NewPlayer(r.recording, producer, cfg)
@@ -325,7 +319,7 @@ type run struct {
 	regions     *variantstage.Regions
 	models      map[string][]*streampb.ModelReads // by sample, when all runs had ended
 	carried     *Carried                          // likewise; nil: no run has controls
-	assessing   *processor.CarryOver              // nil: no controls are named
+	controlled  *processor.NamedControls
 	latencies   []time.Duration
 }
 
@@ -358,12 +352,9 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 
 	start := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
-	if r.assessing != nil {
-		group.Go(func() error { return r.assessing.Run(groupCtx) })
-	}
 	for range max(1, r.cfg.Processors) {
 		p := processor.New(r.client, r.engines, processor.Config{
-			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, AwaitCarryOver: r.assessing != nil, Metrics: r.metrics, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
+			Topics: r.cfg.Topics, Group: r.cfg.Group, Stream: r.cfg.Stream, Regions: r.regions, Controls: r.controlled.OfSamples, Metrics: r.metrics, Logger: r.cfg.Logger, Tracer: r.cfg.Tracer,
 		})
 		group.Go(func() error { return p.Run(groupCtx) })
 	}

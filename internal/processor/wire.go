@@ -17,6 +17,7 @@ import (
 	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/trace"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	watchstage "github.com/porestream/porestream/watchlist/stage"
@@ -34,11 +35,10 @@ type Config struct {
 	// Regions, if set, knows the regions that the variant stage holds; several
 	// processors of one process may share it.
 	Regions *variantstage.Regions
-	// AwaitCarryOver has a run's end passed on only when its carry-over has been assessed. Only where one [CarryOver] is sure to see all
-	// samples.
-	AwaitCarryOver bool
-	Metrics        *Metrics     // nil: none
-	Logger         *slog.Logger // nil: none
+	// Controls names the negative controls of a run whose samples are known; nil: it has those that it comes with.
+	Controls func(*streampb.Run) []*streampb.Control
+	Metrics  *Metrics     // nil: none
+	Logger   *slog.Logger // nil: none
 	// Tracer takes the spans of traced reads; nil: none are.
 	Tracer *trace.Tracer
 }
@@ -142,7 +142,8 @@ func (p *Processor) Run(ctx context.Context) error {
 		{basecallstage.Name, t.Signal, func() stream.NewHandler {
 			return basecallstage.New(e.calling(basecallstage.Config{
 				Topics: t, ReadsPartitions: partitions[t.Reads], Aligners: e.stageAligners(), Contig: e.contig, Finisher: e.finisher, Primers: e.primers,
-				Metrics: m.basecall, Logger: log, Tracer: p.cfg.Tracer,
+				Controls: p.cfg.Controls,
+				Metrics:  m.basecall, Logger: log, Tracer: p.cfg.Tracer,
 			}))
 		}},
 		{alignstage.Name, t.Called, func() stream.NewHandler {
@@ -151,6 +152,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Placer: alignstage.Placer{
 					Topics: t, Contig: e.contig, MinQuality: e.signal.MinQuality, Finisher: e.finisher, Primers: e.primers, Publish: e.signal.Basecalls,
 				},
+				Controls: p.cfg.Controls,
 				Aligners: e.stageAligners(), RunTimeout: e.signal.RunTimeout, Metrics: m.align, Logger: log,
 			})
 		}},
@@ -173,8 +175,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return trace.Around(p.cfg.Tracer, annotatestage.Name, annotatestage.New(annotatestage.Config{
 				Topics: t, VariantsPartitions: partitions[t.Variants],
 				Annotator: e.Annotator, Haplotypes: e.haplotypes, Scoring: e.scoring(), Genes: e.genes, Watch: e.watched(partitions[t.Watch]),
-				AwaitCarryOver: p.cfg.AwaitCarryOver,
-				Metrics:        m.annotate, Logger: log,
+				Metrics: m.annotate, Logger: log,
 			}))
 		}},
 		{watchstage.Name, t.Watch, func() stream.NewHandler {

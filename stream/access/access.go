@@ -175,6 +175,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.topic(Write, "ending runs of which nothing comes any more", s.input)
 			l.topic(Write, "how runs ended", t.Runs)
 		}
+		if role == RoleVariant {
+			l.topic(Write, "what partitions ask each other of carry-over", s.input)
+		}
 		if role == RoleMethylate {
 			l.topic(Write, "how sure calls are, for all partitions", s.input)
 		}

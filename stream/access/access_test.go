@@ -21,7 +21,7 @@ func TestCommands(t *testing.T) {
 	rights, err := d.Rights(access.RoleVariant)
 	require.NoError(t, err)
 	assert.Equal(t, []string{
-		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Read --operation DescribeConfigs --topic lab.reads",
+		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Read --operation Write --operation DescribeConfigs --topic lab.reads",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.calls",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.dlq",
 		"kafka-acls.sh --bootstrap-server b:9092 --command-config admin.properties --add --allow-principal User:variant --operation Write --operation DescribeConfigs --topic lab.status",

@@ -185,7 +185,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 	case access.RoleAlign:
 		input, outputs = t.Called, append(outputs, t.Reads, t.Basecalls, t.Runs, t.Called)
 	case access.RoleVariant:
-		input, outputs = t.Reads, append(outputs, t.Calls)
+		input, outputs = t.Reads, append(outputs, t.Calls, t.Reads)
 	case access.RoleMethylate:
 		input, outputs = t.Reads, append(outputs, t.Methylation, t.Reads)
 	case access.RoleAnnotate:

@@ -21,7 +21,7 @@ const (
 	// line is logged for the operator.
 	stalledAfter = 30 * time.Second
 	// tickInterval is how often a [stream.Ticker] is called.
-	tickInterval = 10 * time.Second
+	tickInterval = 2 * time.Second
 	// beat is how often a worker without records reads the clock.
 	beat = time.Second
 	// graceTimeout bounds what is done for a partition once its drain is over:

@@ -269,7 +269,10 @@ type Run struct {
 	SamplesListed bool     `protobuf:"varint,14,opt,name=samples_listed,json=samplesListed,proto3" json:"samples_listed,omitempty"` // a sample sheet names them, so each is expected to have reads
 	// Its reads came called, on the topic of called reads: the run has no signal, and its
 	// sample rate may be unknown (0).
-	Called        bool `protobuf:"varint,15,opt,name=called,proto3" json:"called,omitempty"`
+	Called bool `protobuf:"varint,15,opt,name=called,proto3" json:"called,omitempty"`
+	// The negative controls among the samples, ascending by their names. Upstream of the stages that
+	// name the samples, a barcode may stand for its sample.
+	Controls      []*Control `protobuf:"bytes,16,rep,name=controls,proto3" json:"controls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +412,66 @@ func (x *Run) GetCalled() bool {
 	return false
 }
 
+func (x *Run) GetControls() []*Control {
+	if x != nil {
+		return x.Controls
+	}
+	return nil
+}
+
+// Control is a sample that lacks what the others are asked for.
+type Control struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // as sample sheets have it: negative_control, no_template_control
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Control) Reset() {
+	*x = Control{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Control) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Control) ProtoMessage() {}
+
+func (x *Control) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Control.ProtoReflect.Descriptor instead.
+func (*Control) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Control) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Control) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
 // SignalChunk is about one second of one channel's current.
 type SignalChunk struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -432,7 +495,7 @@ type SignalChunk struct {
 
 func (x *SignalChunk) Reset() {
 	*x = SignalChunk{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[1]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +507,7 @@ func (x *SignalChunk) String() string {
 func (*SignalChunk) ProtoMessage() {}
 
 func (x *SignalChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[1]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +520,7 @@ func (x *SignalChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalChunk.ProtoReflect.Descriptor instead.
 func (*SignalChunk) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{1}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SignalChunk) GetRun() string {
@@ -576,7 +639,7 @@ type Marker struct {
 
 func (x *Marker) Reset() {
 	*x = Marker{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[2]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +651,7 @@ func (x *Marker) String() string {
 func (*Marker) ProtoMessage() {}
 
 func (x *Marker) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[2]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +664,7 @@ func (x *Marker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Marker.ProtoReflect.Descriptor instead.
 func (*Marker) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{2}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Marker) GetRun() *Run {
@@ -675,7 +738,7 @@ type CalledRead struct {
 
 func (x *CalledRead) Reset() {
 	*x = CalledRead{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +750,7 @@ func (x *CalledRead) String() string {
 func (*CalledRead) ProtoMessage() {}
 
 func (x *CalledRead) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[3]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +763,7 @@ func (x *CalledRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalledRead.ProtoReflect.Descriptor instead.
 func (*CalledRead) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{3}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CalledRead) GetRun() string {
@@ -893,7 +956,7 @@ type CalledRecord struct {
 
 func (x *CalledRecord) Reset() {
 	*x = CalledRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +968,7 @@ func (x *CalledRecord) String() string {
 func (*CalledRecord) ProtoMessage() {}
 
 func (x *CalledRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[4]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +981,7 @@ func (x *CalledRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CalledRecord.ProtoReflect.Descriptor instead.
 func (*CalledRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{4}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CalledRecord) GetBody() isCalledRecord_Body {
@@ -991,7 +1054,7 @@ type SignalRecord struct {
 
 func (x *SignalRecord) Reset() {
 	*x = SignalRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1066,7 @@ func (x *SignalRecord) String() string {
 func (*SignalRecord) ProtoMessage() {}
 
 func (x *SignalRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[5]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1079,7 @@ func (x *SignalRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRecord.ProtoReflect.Descriptor instead.
 func (*SignalRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{5}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SignalRecord) GetBody() isSignalRecord_Body {
@@ -1113,7 +1176,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1188,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[6]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1201,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{6}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Segment) GetRun() string {
@@ -1292,7 +1355,7 @@ type ModelName struct {
 
 func (x *ModelName) Reset() {
 	*x = ModelName{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1367,7 @@ func (x *ModelName) String() string {
 func (*ModelName) ProtoMessage() {}
 
 func (x *ModelName) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[7]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1380,7 @@ func (x *ModelName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelName.ProtoReflect.Descriptor instead.
 func (*ModelName) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{7}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelName) GetNumber() uint32 {
@@ -1348,7 +1411,7 @@ type ModifiedCalls struct {
 
 func (x *ModifiedCalls) Reset() {
 	*x = ModifiedCalls{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1423,7 @@ func (x *ModifiedCalls) String() string {
 func (*ModifiedCalls) ProtoMessage() {}
 
 func (x *ModifiedCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[8]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1436,7 @@ func (x *ModifiedCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModifiedCalls.ProtoReflect.Descriptor instead.
 func (*ModifiedCalls) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{8}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModifiedCalls) GetSource() uint32 {
@@ -1409,7 +1472,7 @@ type SampleCalls struct {
 
 func (x *SampleCalls) Reset() {
 	*x = SampleCalls{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1484,7 @@ func (x *SampleCalls) String() string {
 func (*SampleCalls) ProtoMessage() {}
 
 func (x *SampleCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[9]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1497,7 @@ func (x *SampleCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleCalls.ProtoReflect.Descriptor instead.
 func (*SampleCalls) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{9}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SampleCalls) GetSample() string {
@@ -1470,7 +1533,7 @@ type BaseCalls struct {
 
 func (x *BaseCalls) Reset() {
 	*x = BaseCalls{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1545,7 @@ func (x *BaseCalls) String() string {
 func (*BaseCalls) ProtoMessage() {}
 
 func (x *BaseCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[10]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1558,7 @@ func (x *BaseCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BaseCalls.ProtoReflect.Descriptor instead.
 func (*BaseCalls) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{10}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BaseCalls) GetBase() uint32 {
@@ -1534,7 +1597,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1609,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[11]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1622,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{11}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Withdrawal) GetRun() string {
@@ -1608,6 +1671,8 @@ type ReadRecord struct {
 	//	*ReadRecord_Withdrawal
 	//	*ReadRecord_Model
 	//	*ReadRecord_ModifiedCalls
+	//	*ReadRecord_CarryOverQuery
+	//	*ReadRecord_CarryOverReport
 	Body          isReadRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1615,7 +1680,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1692,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1705,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -1713,6 +1778,24 @@ func (x *ReadRecord) GetModifiedCalls() *ModifiedCalls {
 	return nil
 }
 
+func (x *ReadRecord) GetCarryOverQuery() *CarryOverQuery {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_CarryOverQuery); ok {
+			return x.CarryOverQuery
+		}
+	}
+	return nil
+}
+
+func (x *ReadRecord) GetCarryOverReport() *CarryOverReport {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_CarryOverReport); ok {
+			return x.CarryOverReport
+		}
+	}
+	return nil
+}
+
 type isReadRecord_Body interface {
 	isReadRecord_Body()
 }
@@ -1748,6 +1831,15 @@ type ReadRecord_ModifiedCalls struct {
 	ModifiedCalls *ModifiedCalls `protobuf:"bytes,7,opt,name=modified_calls,json=modifiedCalls,proto3,oneof"`
 }
 
+type ReadRecord_CarryOverQuery struct {
+	// Within the variant stage, about carry-over between samples; other stages ignore them.
+	CarryOverQuery *CarryOverQuery `protobuf:"bytes,8,opt,name=carry_over_query,json=carryOverQuery,proto3,oneof"`
+}
+
+type ReadRecord_CarryOverReport struct {
+	CarryOverReport *CarryOverReport `protobuf:"bytes,9,opt,name=carry_over_report,json=carryOverReport,proto3,oneof"`
+}
+
 func (*ReadRecord_RunStart) isReadRecord_Body() {}
 
 func (*ReadRecord_Segment) isReadRecord_Body() {}
@@ -1761,6 +1853,363 @@ func (*ReadRecord_Withdrawal) isReadRecord_Body() {}
 func (*ReadRecord_Model) isReadRecord_Body() {}
 
 func (*ReadRecord_ModifiedCalls) isReadRecord_Body() {}
+
+func (*ReadRecord_CarryOverQuery) isReadRecord_Body() {}
+
+func (*ReadRecord_CarryOverReport) isReadRecord_Body() {}
+
+// CarryOverQuery asks every partition of reads which alleles samples are called with, and how many of their
+// reads show alleles that any of them is called with. Partition 0 asks.
+type CarryOverQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`    // a hash of what is asked, and of how often was asked before
+	Part          uint32                 `protobuf:"varint,2,opt,name=part,proto3" json:"part,omitempty"` // 0, 1, 2 ... of parts
+	Parts         uint32                 `protobuf:"varint,3,opt,name=parts,proto3" json:"parts,omitempty"`
+	Samples       []string               `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"` // ascending; in every part
+	Alleles       []*Alleles             `protobuf:"bytes,5,rep,name=alleles,proto3" json:"alleles,omitempty"` // ascending by contig, of which parts may have some each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CarryOverQuery) Reset() {
+	*x = CarryOverQuery{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarryOverQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarryOverQuery) ProtoMessage() {}
+
+func (x *CarryOverQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarryOverQuery.ProtoReflect.Descriptor instead.
+func (*CarryOverQuery) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CarryOverQuery) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CarryOverQuery) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *CarryOverQuery) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *CarryOverQuery) GetSamples() []string {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+func (x *CarryOverQuery) GetAlleles() []*Alleles {
+	if x != nil {
+		return x.Alleles
+	}
+	return nil
+}
+
+// Alleles lie on a contig, ascending by position. In a query they are what changes alone, of which one may be
+// empty, and the 0-based position of its first base; of a sample they are as it is called with them: 1-based,
+// left-aligned, VCF spelling.
+type Alleles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contig        string                 `protobuf:"bytes,1,opt,name=contig,proto3" json:"contig,omitempty"`
+	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"` // empty in a query
+	Positions     []int64                `protobuf:"varint,3,rep,packed,name=positions,proto3" json:"positions,omitempty"`
+	Refs          []string               `protobuf:"bytes,4,rep,name=refs,proto3" json:"refs,omitempty"`
+	Alts          []string               `protobuf:"bytes,5,rep,name=alts,proto3" json:"alts,omitempty"`
+	VrsIds        []string               `protobuf:"bytes,6,rep,name=vrs_ids,json=vrsIds,proto3" json:"vrs_ids,omitempty"` // none in a query
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Alleles) Reset() {
+	*x = Alleles{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Alleles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Alleles) ProtoMessage() {}
+
+func (x *Alleles) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Alleles.ProtoReflect.Descriptor instead.
+func (*Alleles) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Alleles) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *Alleles) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *Alleles) GetPositions() []int64 {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
+func (x *Alleles) GetRefs() []string {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+func (x *Alleles) GetAlts() []string {
+	if x != nil {
+		return x.Alts
+	}
+	return nil
+}
+
+func (x *Alleles) GetVrsIds() []string {
+	if x != nil {
+		return x.VrsIds
+	}
+	return nil
+}
+
+// CarryOverReport is a partition's answer to a query, for partition 0.
+type CarryOverReport struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Source  uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that sends it
+	Sources uint32                 `protobuf:"varint,2,opt,name=sources,proto3" json:"sources,omitempty"` // number of partitions
+	// 0: no answer, but word that runs have ended here, or that reads came after that; it has
+	// neither alleles nor reads.
+	Query         uint64         `protobuf:"fixed64,3,opt,name=query,proto3" json:"query,omitempty"`
+	Part          uint32         `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"` // 0, 1, 2 ... of parts
+	Parts         uint32         `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
+	Ended         []string       `protobuf:"bytes,6,rep,name=ended,proto3" json:"ended,omitempty"` // runs of which all reads are here, ascending; in every part
+	Called        []*Alleles     `protobuf:"bytes,7,rep,name=called,proto3" json:"called,omitempty"`
+	Reads         []*AlleleReads `protobuf:"bytes,8,rep,name=reads,proto3" json:"reads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CarryOverReport) Reset() {
+	*x = CarryOverReport{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CarryOverReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CarryOverReport) ProtoMessage() {}
+
+func (x *CarryOverReport) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CarryOverReport.ProtoReflect.Descriptor instead.
+func (*CarryOverReport) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *CarryOverReport) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *CarryOverReport) GetSources() uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return 0
+}
+
+func (x *CarryOverReport) GetQuery() uint64 {
+	if x != nil {
+		return x.Query
+	}
+	return 0
+}
+
+func (x *CarryOverReport) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *CarryOverReport) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *CarryOverReport) GetEnded() []string {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *CarryOverReport) GetCalled() []*Alleles {
+	if x != nil {
+		return x.Called
+	}
+	return nil
+}
+
+func (x *CarryOverReport) GetReads() []*AlleleReads {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+// AlleleReads are the reads of a sample that lie at successive alleles of a contig in a query.
+type AlleleReads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig        string                 `protobuf:"bytes,2,opt,name=contig,proto3" json:"contig,omitempty"`
+	First         uint32                 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`        // allele of the contig, from 0 on
+	Alt           []uint32               `protobuf:"varint,4,rep,packed,name=alt,proto3" json:"alt,omitempty"`     // reads that show the allele
+	Depth         []uint32               `protobuf:"varint,5,rep,packed,name=depth,proto3" json:"depth,omitempty"` // reads that could
+	Left          []uint32               `protobuf:"varint,6,rep,packed,name=left,proto3" json:"left,omitempty"`   // reads there that weren't counted, as there are too many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlleleReads) Reset() {
+	*x = AlleleReads{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlleleReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlleleReads) ProtoMessage() {}
+
+func (x *AlleleReads) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlleleReads.ProtoReflect.Descriptor instead.
+func (*AlleleReads) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AlleleReads) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *AlleleReads) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *AlleleReads) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *AlleleReads) GetAlt() []uint32 {
+	if x != nil {
+		return x.Alt
+	}
+	return nil
+}
+
+func (x *AlleleReads) GetDepth() []uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return nil
+}
+
+func (x *AlleleReads) GetLeft() []uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
 
 // Call is one revision of one allele in one sample.
 type Call struct {
@@ -1804,7 +2253,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +2265,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +2278,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Call) GetRun() string {
@@ -2037,7 +2486,7 @@ type MotifError struct {
 
 func (x *MotifError) Reset() {
 	*x = MotifError{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2498,7 @@ func (x *MotifError) String() string {
 func (*MotifError) ProtoMessage() {}
 
 func (x *MotifError) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2511,7 @@ func (x *MotifError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MotifError.ProtoReflect.Descriptor instead.
 func (*MotifError) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MotifError) GetMotif() string {
@@ -2127,7 +2576,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2588,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2601,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -2199,7 +2648,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2660,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2673,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Coverage) GetRun() string {
@@ -2330,7 +2779,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2791,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2804,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Shown) GetNamed() string {
@@ -2426,7 +2875,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2887,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2900,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Reference) GetRun() string {
@@ -2527,7 +2976,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2988,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +3001,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -2609,7 +3058,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +3070,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +3083,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -2676,7 +3125,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +3137,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +3150,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -2843,7 +3292,7 @@ type CarryOver struct {
 
 func (x *CarryOver) Reset() {
 	*x = CarryOver{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +3304,7 @@ func (x *CarryOver) String() string {
 func (*CarryOver) ProtoMessage() {}
 
 func (x *CarryOver) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +3317,7 @@ func (x *CarryOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOver.ProtoReflect.Descriptor instead.
 func (*CarryOver) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CarryOver) GetRun() string {
@@ -2973,7 +3422,7 @@ type CarryOverEnd struct {
 
 func (x *CarryOverEnd) Reset() {
 	*x = CarryOverEnd{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3434,7 @@ func (x *CarryOverEnd) String() string {
 func (*CarryOverEnd) ProtoMessage() {}
 
 func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3447,7 @@ func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverEnd.ProtoReflect.Descriptor instead.
 func (*CarryOverEnd) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CarryOverEnd) GetRun() string {
@@ -3027,7 +3476,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3488,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3501,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -3184,7 +3633,7 @@ type Methylation struct {
 
 func (x *Methylation) Reset() {
 	*x = Methylation{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3645,7 @@ func (x *Methylation) String() string {
 func (*Methylation) ProtoMessage() {}
 
 func (x *Methylation) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3658,7 @@ func (x *Methylation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Methylation.ProtoReflect.Descriptor instead.
 func (*Methylation) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Methylation) GetRun() string {
@@ -3303,7 +3752,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3764,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3777,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Cursor) GetRun() string {
@@ -3421,7 +3870,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3882,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3895,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Decision) GetRun() string {
@@ -3538,7 +3987,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3999,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +4012,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PushState) GetRun() string {
@@ -3641,7 +4090,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +4102,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +4115,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -3743,7 +4192,7 @@ var File_stream_streampb_porestream_proto protoreflect.FileDescriptor
 
 const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\n" +
-	" stream/streampb/porestream.proto\x12\rporestream.v1\"\xd0\x03\n" +
+	" stream/streampb/porestream.proto\x12\rporestream.v1\"\x84\x04\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x1e\n" +
@@ -3764,7 +4213,11 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"end_status\x18\f \x01(\x0e2\x18.porestream.v1.EndStatusR\tendStatus\x12\x18\n" +
 	"\asamples\x18\r \x03(\tR\asamples\x12%\n" +
 	"\x0esamples_listed\x18\x0e \x01(\bR\rsamplesListed\x12\x16\n" +
-	"\x06called\x18\x0f \x01(\bR\x06called\"\xb1\x03\n" +
+	"\x06called\x18\x0f \x01(\bR\x06called\x122\n" +
+	"\bcontrols\x18\x10 \x03(\v2\x16.porestream.v1.ControlR\bcontrols\"5\n" +
+	"\aControl\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\"\xb1\x03\n" +
 	"\vSignalChunk\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x17\n" +
@@ -3875,7 +4328,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
 	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x16\n" +
 	"\x06contig\x18\x04 \x01(\tR\x06contig\x12\x16\n" +
-	"\x06region\x18\x05 \x01(\rR\x06region\"\x9a\x03\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\"\xb3\x04\n" +
 	"\n" +
 	"ReadRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
@@ -3886,8 +4339,39 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"withdrawal\x18\x05 \x01(\v2\x19.porestream.v1.WithdrawalH\x00R\n" +
 	"withdrawal\x120\n" +
 	"\x05model\x18\x06 \x01(\v2\x18.porestream.v1.ModelNameH\x00R\x05model\x12E\n" +
-	"\x0emodified_calls\x18\a \x01(\v2\x1c.porestream.v1.ModifiedCallsH\x00R\rmodifiedCallsB\x06\n" +
-	"\x04body\"\xcf\x06\n" +
+	"\x0emodified_calls\x18\a \x01(\v2\x1c.porestream.v1.ModifiedCallsH\x00R\rmodifiedCalls\x12I\n" +
+	"\x10carry_over_query\x18\b \x01(\v2\x1d.porestream.v1.CarryOverQueryH\x00R\x0ecarryOverQuery\x12L\n" +
+	"\x11carry_over_report\x18\t \x01(\v2\x1e.porestream.v1.CarryOverReportH\x00R\x0fcarryOverReportB\x06\n" +
+	"\x04body\"\x96\x01\n" +
+	"\x0eCarryOverQuery\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
+	"\x04part\x18\x02 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x03 \x01(\rR\x05parts\x12\x18\n" +
+	"\asamples\x18\x04 \x03(\tR\asamples\x120\n" +
+	"\aalleles\x18\x05 \x03(\v2\x16.porestream.v1.AllelesR\aalleles\"\x98\x01\n" +
+	"\aAlleles\x12\x16\n" +
+	"\x06contig\x18\x01 \x01(\tR\x06contig\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x1c\n" +
+	"\tpositions\x18\x03 \x03(\x03R\tpositions\x12\x12\n" +
+	"\x04refs\x18\x04 \x03(\tR\x04refs\x12\x12\n" +
+	"\x04alts\x18\x05 \x03(\tR\x04alts\x12\x17\n" +
+	"\avrs_ids\x18\x06 \x03(\tR\x06vrsIds\"\xfb\x01\n" +
+	"\x0fCarryOverReport\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x18\n" +
+	"\asources\x18\x02 \x01(\rR\asources\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\x06R\x05query\x12\x12\n" +
+	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\x12\x14\n" +
+	"\x05ended\x18\x06 \x03(\tR\x05ended\x12.\n" +
+	"\x06called\x18\a \x03(\v2\x16.porestream.v1.AllelesR\x06called\x120\n" +
+	"\x05reads\x18\b \x03(\v2\x1a.porestream.v1.AlleleReadsR\x05reads\"\x8f\x01\n" +
+	"\vAlleleReads\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x02 \x01(\tR\x06contig\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\rR\x05first\x12\x10\n" +
+	"\x03alt\x18\x04 \x03(\rR\x03alt\x12\x14\n" +
+	"\x05depth\x18\x05 \x03(\rR\x05depth\x12\x12\n" +
+	"\x04left\x18\x06 \x03(\rR\x04left\"\xcf\x06\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x15\n" +
@@ -4116,88 +4600,99 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_stream_streampb_porestream_proto_goTypes = []any{
-	(EndStatus)(0),         // 0: porestream.v1.EndStatus
-	(CallStatus)(0),        // 1: porestream.v1.CallStatus
-	(Callability)(0),       // 2: porestream.v1.Callability
-	(DecisionAction)(0),    // 3: porestream.v1.DecisionAction
-	(*Run)(nil),            // 4: porestream.v1.Run
-	(*SignalChunk)(nil),    // 5: porestream.v1.SignalChunk
-	(*Marker)(nil),         // 6: porestream.v1.Marker
-	(*CalledRead)(nil),     // 7: porestream.v1.CalledRead
-	(*CalledRecord)(nil),   // 8: porestream.v1.CalledRecord
-	(*SignalRecord)(nil),   // 9: porestream.v1.SignalRecord
-	(*Segment)(nil),        // 10: porestream.v1.Segment
-	(*ModelName)(nil),      // 11: porestream.v1.ModelName
-	(*ModifiedCalls)(nil),  // 12: porestream.v1.ModifiedCalls
-	(*SampleCalls)(nil),    // 13: porestream.v1.SampleCalls
-	(*BaseCalls)(nil),      // 14: porestream.v1.BaseCalls
-	(*Withdrawal)(nil),     // 15: porestream.v1.Withdrawal
-	(*ReadRecord)(nil),     // 16: porestream.v1.ReadRecord
-	(*Call)(nil),           // 17: porestream.v1.Call
-	(*MotifError)(nil),     // 18: porestream.v1.MotifError
-	(*OtherAllele)(nil),    // 19: porestream.v1.OtherAllele
-	(*Coverage)(nil),       // 20: porestream.v1.Coverage
-	(*Shown)(nil),          // 21: porestream.v1.Shown
-	(*Reference)(nil),      // 22: porestream.v1.Reference
-	(*ReferenceBlock)(nil), // 23: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),   // 24: porestream.v1.CallableSpan
-	(*CallRecord)(nil),     // 25: porestream.v1.CallRecord
-	(*CarryOver)(nil),      // 26: porestream.v1.CarryOver
-	(*CarryOverEnd)(nil),   // 27: porestream.v1.CarryOverEnd
-	(*WatchRecord)(nil),    // 28: porestream.v1.WatchRecord
-	(*Methylation)(nil),    // 29: porestream.v1.Methylation
-	(*Cursor)(nil),         // 30: porestream.v1.Cursor
-	(*Decision)(nil),       // 31: porestream.v1.Decision
-	(*PushState)(nil),      // 32: porestream.v1.PushState
-	(*PushChannel)(nil),    // 33: porestream.v1.PushChannel
+	(EndStatus)(0),          // 0: porestream.v1.EndStatus
+	(CallStatus)(0),         // 1: porestream.v1.CallStatus
+	(Callability)(0),        // 2: porestream.v1.Callability
+	(DecisionAction)(0),     // 3: porestream.v1.DecisionAction
+	(*Run)(nil),             // 4: porestream.v1.Run
+	(*Control)(nil),         // 5: porestream.v1.Control
+	(*SignalChunk)(nil),     // 6: porestream.v1.SignalChunk
+	(*Marker)(nil),          // 7: porestream.v1.Marker
+	(*CalledRead)(nil),      // 8: porestream.v1.CalledRead
+	(*CalledRecord)(nil),    // 9: porestream.v1.CalledRecord
+	(*SignalRecord)(nil),    // 10: porestream.v1.SignalRecord
+	(*Segment)(nil),         // 11: porestream.v1.Segment
+	(*ModelName)(nil),       // 12: porestream.v1.ModelName
+	(*ModifiedCalls)(nil),   // 13: porestream.v1.ModifiedCalls
+	(*SampleCalls)(nil),     // 14: porestream.v1.SampleCalls
+	(*BaseCalls)(nil),       // 15: porestream.v1.BaseCalls
+	(*Withdrawal)(nil),      // 16: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),      // 17: porestream.v1.ReadRecord
+	(*CarryOverQuery)(nil),  // 18: porestream.v1.CarryOverQuery
+	(*Alleles)(nil),         // 19: porestream.v1.Alleles
+	(*CarryOverReport)(nil), // 20: porestream.v1.CarryOverReport
+	(*AlleleReads)(nil),     // 21: porestream.v1.AlleleReads
+	(*Call)(nil),            // 22: porestream.v1.Call
+	(*MotifError)(nil),      // 23: porestream.v1.MotifError
+	(*OtherAllele)(nil),     // 24: porestream.v1.OtherAllele
+	(*Coverage)(nil),        // 25: porestream.v1.Coverage
+	(*Shown)(nil),           // 26: porestream.v1.Shown
+	(*Reference)(nil),       // 27: porestream.v1.Reference
+	(*ReferenceBlock)(nil),  // 28: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),    // 29: porestream.v1.CallableSpan
+	(*CallRecord)(nil),      // 30: porestream.v1.CallRecord
+	(*CarryOver)(nil),       // 31: porestream.v1.CarryOver
+	(*CarryOverEnd)(nil),    // 32: porestream.v1.CarryOverEnd
+	(*WatchRecord)(nil),     // 33: porestream.v1.WatchRecord
+	(*Methylation)(nil),     // 34: porestream.v1.Methylation
+	(*Cursor)(nil),          // 35: porestream.v1.Cursor
+	(*Decision)(nil),        // 36: porestream.v1.Decision
+	(*PushState)(nil),       // 37: porestream.v1.PushState
+	(*PushChannel)(nil),     // 38: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
-	4,  // 1: porestream.v1.Marker.run:type_name -> porestream.v1.Run
-	0,  // 2: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
-	6,  // 3: porestream.v1.CalledRecord.run_start:type_name -> porestream.v1.Marker
-	7,  // 4: porestream.v1.CalledRecord.read:type_name -> porestream.v1.CalledRead
-	6,  // 5: porestream.v1.CalledRecord.run_end:type_name -> porestream.v1.Marker
-	6,  // 6: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
-	5,  // 7: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
-	6,  // 8: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
-	13, // 9: porestream.v1.ModifiedCalls.samples:type_name -> porestream.v1.SampleCalls
-	14, // 10: porestream.v1.SampleCalls.bases:type_name -> porestream.v1.BaseCalls
-	6,  // 11: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	10, // 12: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	6,  // 13: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	10, // 14: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
-	15, // 15: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
-	11, // 16: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
-	12, // 17: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
-	1,  // 18: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	19, // 19: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	18, // 20: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
-	21, // 21: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
-	23, // 22: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	24, // 23: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 24: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	6,  // 25: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	17, // 26: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	6,  // 27: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	20, // 28: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	22, // 29: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	26, // 30: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
-	27, // 31: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
-	6,  // 32: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	20, // 33: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	6,  // 34: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	29, // 35: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
-	6,  // 36: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
-	3,  // 37: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	33, // 38: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	5,  // 1: porestream.v1.Run.controls:type_name -> porestream.v1.Control
+	4,  // 2: porestream.v1.Marker.run:type_name -> porestream.v1.Run
+	0,  // 3: porestream.v1.Marker.end_status:type_name -> porestream.v1.EndStatus
+	7,  // 4: porestream.v1.CalledRecord.run_start:type_name -> porestream.v1.Marker
+	8,  // 5: porestream.v1.CalledRecord.read:type_name -> porestream.v1.CalledRead
+	7,  // 6: porestream.v1.CalledRecord.run_end:type_name -> porestream.v1.Marker
+	7,  // 7: porestream.v1.SignalRecord.run_start:type_name -> porestream.v1.Marker
+	6,  // 8: porestream.v1.SignalRecord.chunk:type_name -> porestream.v1.SignalChunk
+	7,  // 9: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
+	14, // 10: porestream.v1.ModifiedCalls.samples:type_name -> porestream.v1.SampleCalls
+	15, // 11: porestream.v1.SampleCalls.bases:type_name -> porestream.v1.BaseCalls
+	7,  // 12: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	11, // 13: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	7,  // 14: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	11, // 15: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	16, // 16: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	12, // 17: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
+	13, // 18: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
+	18, // 19: porestream.v1.ReadRecord.carry_over_query:type_name -> porestream.v1.CarryOverQuery
+	20, // 20: porestream.v1.ReadRecord.carry_over_report:type_name -> porestream.v1.CarryOverReport
+	19, // 21: porestream.v1.CarryOverQuery.alleles:type_name -> porestream.v1.Alleles
+	19, // 22: porestream.v1.CarryOverReport.called:type_name -> porestream.v1.Alleles
+	21, // 23: porestream.v1.CarryOverReport.reads:type_name -> porestream.v1.AlleleReads
+	1,  // 24: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	24, // 25: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	23, // 26: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
+	26, // 27: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	28, // 28: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	29, // 29: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 30: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	7,  // 31: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	22, // 32: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	7,  // 33: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	25, // 34: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	27, // 35: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	31, // 36: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
+	32, // 37: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
+	7,  // 38: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	25, // 39: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	7,  // 40: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	34, // 41: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
+	7,  // 42: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
+	3,  // 43: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	38, // 44: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -4205,17 +4700,17 @@ func file_stream_streampb_porestream_proto_init() {
 	if File_stream_streampb_porestream_proto != nil {
 		return
 	}
-	file_stream_streampb_porestream_proto_msgTypes[4].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[5].OneofWrappers = []any{
 		(*CalledRecord_RunStart)(nil),
 		(*CalledRecord_Read)(nil),
 		(*CalledRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[5].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[6].OneofWrappers = []any{
 		(*SignalRecord_RunStart)(nil),
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[12].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[13].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
@@ -4223,8 +4718,10 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_Withdrawal)(nil),
 		(*ReadRecord_Model)(nil),
 		(*ReadRecord_ModifiedCalls)(nil),
+		(*ReadRecord_CarryOverQuery)(nil),
+		(*ReadRecord_CarryOverReport)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[21].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[26].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
@@ -4233,7 +4730,7 @@ func file_stream_streampb_porestream_proto_init() {
 		(*CallRecord_CarryOver)(nil),
 		(*CallRecord_CarryOverEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[24].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[29].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -4247,7 +4744,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   30,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/stream"
-	"github.com/porestream/porestream/variant"
-	"github.com/porestream/porestream/vrs"
 )
 
 // Others may read regions while segments come in. The reports they get follow the
@@ -70,53 +68,4 @@ func TestRegionsAreInspected(t *testing.T) {
 	_, here = regions.Pileup("s", contig, 20_000, 40, 100)
 	require.False(t, here)
 	require.Empty(t, regions.Depths(now.Add(2000000*time.Hour), 10))
-}
-
-// A tally counts as the regions do, each anew only if it has changed, and handlers come and go meanwhile.
-func TestTally(t *testing.T) {
-	g := lambda(t)
-	regions := NewRegions()
-	newHandler := New(Config{Topics: stream.NewTopics(""), CallsPartitions: 2, Genome: g, Regions: regions})
-	h, err := newHandler("reads", 0, 1)
-	require.NoError(t, err)
-	recs := runRecords(t, simulate(t, g, "run-1", "s", 60, 1))
-	handle(t, h, recs[:len(recs)/2])
-	contig := g.Contigs[0]
-	var alleles []vrs.Edit
-	for pos := 100; pos < len(contig.Seq) && len(alleles) <= 2*countedAtOnce; pos += 200 {
-		alleles = append(alleles, vrs.Edit{Start: pos, Ref: string(contig.Seq[pos]), Alt: "ACGT"[pos/200%4 : pos/200%4+1]})
-	}
-	require.Greater(t, len(alleles), 2*countedAtOnce)
-	asked := map[string][]vrs.Edit{contig.Name: alleles}
-	tally, own := regions.NewTally(), h.(worker).handler
-	count := func() {
-		t.Helper()
-		counted := tally.Support([]string{"s"}, asked)
-		for key, r := range own.regions {
-			require.Equal(t, r.Support(alleles), counted["s"][contig.Name])
-			require.Len(t, counted, 1)
-			require.Equal(t, "s", key.sample)
-		}
-		require.Len(t, own.regions, 1)
-	}
-	count()
-	require.Empty(t, tally.Support([]string{"another"}, asked))
-	before := regions.Held()
-	require.True(t, before.Live && before.Whole && regions.Still(before))
-	tally.each(func(*handler, regionKey, *variant.Region, *tallied) { // with nothing to wait for
-		other, err := newHandler("reads", 1, 2)
-		require.NoError(t, err)
-		require.NoError(t, other.Close())
-	})
-	require.False(t, regions.Still(before))
-
-	var counting sync.WaitGroup
-	counting.Go(func() {
-		for range 3 {
-			tally.Support([]string{"s"}, asked)
-		}
-	})
-	handle(t, h, recs[len(recs)/2:])
-	counting.Wait()
-	count()
 }

@@ -107,8 +107,9 @@ type handler struct {
 	work                  variant.Workspace               // of all regions
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
-	replayed              bool     // the record is
-	live                  bool     // all that had been committed was replayed, if there was anything
+	replayed              bool // the record is
+	answering             answering
+	asking                asking
 	metrics               *Metrics // nil while replaying: that was counted before
 	spans                 spans
 	log                   *slog.Logger
@@ -119,7 +120,6 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.metrics, h.spans.muted, h.replayed = h.cfg.Metrics, replayed, replayed
-	h.live = h.live || !replayed
 	if replayed {
 		h.metrics = nil
 	}
@@ -142,6 +142,10 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return nil, h.model(body.Model)
 	case *streampb.ReadRecord_ModifiedCalls: // of the stage that counts modified bases
 		return nil, nil
+	case *streampb.ReadRecord_CarryOverQuery:
+		return h.query(body.CarryOverQuery)
+	case *streampb.ReadRecord_CarryOverReport:
+		return h.reported(body.CarryOverReport)
 	case *streampb.ReadRecord_Partial:
 		return h.segment(body.Partial, h.spans.begin(rec, body.Partial))
 	default:
@@ -193,7 +197,11 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 		return outs, nil
 	}
 	end, err := h.forward(mk, true)
-	return append(outs, end...), err
+	if err != nil || !h.markers.AwaitsCarryOver(mk.GetRun().GetId()) {
+		return append(outs, end...), err
+	}
+	notified, err := h.notify()
+	return append(append(outs, end...), notified...), err
 }
 
 // finalize returns what is final about a region, coverage first: a consumer
@@ -296,7 +304,8 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 		return nil, err
 	}
 	evaluation.done(revisions, calls, coverage)
-	return append(calls, coverage...), nil
+	notified, err := h.late(key.sample)
+	return append(append(calls, coverage...), notified...), err
 }
 
 // withdraw lets go of what a region has of a read that goes on.

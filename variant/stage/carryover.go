@@ -1,0 +1,602 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/carryover"
+	"github.com/porestream/porestream/vrs"
+)
+
+// Carry-over between the samples of runs with negative controls.
+//
+// Problem: an allele is assessed by the reads of all samples at it, called or not, and these are worked on by many handlers, on as many partitions, of as many
+// processes; each knows its own.
+//
+// Strategy: the handler of partition 0 asks all, itself included, over the topic of reads: which alleles are the samples called with, and how many of their reads show the
+// alleles that any of them is called with. Once all have answered one query, it assesses, and writes what has news to the calls' partitions. While a run goes
+// on it asks now and then. Each partition notifies it when it has all reads of a run, so that it asks for the last time; and then it sends the end of that run's carry-over.
+//
+// Consequences: what is asked, answered and assessed are records of transactions, so that the new owner of a partition fences the one before here as elsewhere. What is assessed last
+// is a function of the reads. The handler of partition 0 keeps none of this in its state: a new one asks anew, and sends everything, because it doesn't know what was sent.
+
+const (
+	// partSize bounds a record of a query or an answer, in bytes.
+	partSize = 400 << 10
+	// listLength is how many alleles one list has at most.
+	listLength = 4096
+	// maxAssessed bounds the alleles that samples are called with, all places of all samples counted once.
+	maxAssessed = 100_000
+	// lostAfter is after how many ticks a query is asked again: a partition that is being restored takes its time.
+	lostAfter = 15
+	// restFactor is how many ticks pass for each that an answer took.
+	restFactor = 4
+	// countedAtOnce is at how many alleles reads are counted while readers of the regions wait: some ten milliseconds where each is in another tile.
+	countedAtOnce = 64
+)
+
+// answering is what a handler needs to answer queries.
+type answering struct {
+	parts    []*streampb.CarryOverQuery // of the query that comes
+	known    map[regionKey]*tallied
+	notified bool // partition 0 was notified since the last query that reads came late
+}
+
+// tallied is a region as it was.
+type tallied struct {
+	of      *variant.Region
+	version uint64
+	calls   []*streampb.Call
+	alleles []vrs.Edit
+	counts  []variant.Support
+}
+
+// query takes a part of a query, and answers it once it is complete.
+func (h *handler) query(q *streampb.CarryOverQuery) ([]stream.Out, error) {
+	a := &h.answering
+	if q.GetPart() == 0 {
+		a.parts = nil
+	}
+	if int(q.GetPart()) != len(a.parts) || len(a.parts) > 0 && a.parts[0].GetId() != q.GetId() {
+		a.parts = nil // of one whose beginning was restored over: it will be asked again
+		return nil, nil
+	}
+	a.parts = append(a.parts, q)
+	if len(a.parts) < int(q.GetParts()) {
+		return nil, nil
+	}
+	parts := a.parts
+	a.parts, a.notified = nil, false
+	if h.replayed {
+		return nil, nil
+	}
+	return h.answer(q.GetId(), q.GetSamples(), allelesOf(parts))
+}
+
+// allelesOf are the alleles of a query, by contig.
+func allelesOf(parts []*streampb.CarryOverQuery) map[string][]vrs.Edit {
+	alleles := make(map[string][]vrs.Edit)
+	for _, q := range parts {
+		for _, list := range q.GetAlleles() {
+			for i, pos := range list.GetPositions() {
+				alleles[list.GetContig()] = append(alleles[list.GetContig()], vrs.Edit{Start: int(pos), Ref: list.GetRefs()[i], Alt: list.GetAlts()[i]})
+			}
+		}
+	}
+	return alleles
+}
+
+// answer is what the handler's regions have of some samples: calls that stand, and reads at alleles.
+func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.Edit) ([]stream.Out, error) {
+	a := &h.answering
+	before := a.known
+	a.known = make(map[regionKey]*tallied)
+	parts := []*streampb.CarryOverReport{{}}
+	size := 0
+	last := func(added int) *streampb.CarryOverReport {
+		if size += added; size > partSize {
+			parts, size = append(parts, new(streampb.CarryOverReport)), added
+		}
+		return parts[len(parts)-1]
+	}
+	for _, sample := range samples {
+		for _, key := range h.sampleRegions(sample) {
+			r := h.regions[key]
+			k := before[key]
+			if k == nil || k.of != r || k.version != r.StateVersion() {
+				k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
+			}
+			a.known[key] = k
+			for calls := range slices.Chunk(k.calls, listLength) {
+				list := &streampb.Alleles{Sample: key.sample, Contig: key.contig}
+				for _, c := range calls {
+					if bytes := proto.Size(list); bytes > partSize { // of long alleles
+						p := last(bytes)
+						p.Called = append(p.Called, list)
+						list = &streampb.Alleles{Sample: key.sample, Contig: key.contig}
+					}
+					list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
+					list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
+				}
+				p := last(proto.Size(list))
+				p.Called = append(p.Called, list)
+			}
+			all := alleles[key.contig]
+			start, end := r.Bounds()
+			first := startingAt(all, start)
+			own := all[first:startingAt(all, end)]
+			if k.counts == nil || !slices.Equal(k.alleles, own) {
+				k.alleles, k.counts = own, h.supportBetween(r, own)
+			}
+			for counts := range slices.Chunk(k.counts, listLength) {
+				list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first)}
+				for _, c := range counts {
+					list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
+				}
+				p := last(proto.Size(list))
+				p.Reads = append(p.Reads, list)
+				first += len(counts)
+			}
+		}
+	}
+	return h.report(id, parts)
+}
+
+// startingAt is the first of alleles that begins at or behind a position.
+func startingAt(alleles []vrs.Edit, pos int) int {
+	i, _ := slices.BinarySearchFunc(alleles, pos, func(e vrs.Edit, pos int) int { return cmp.Compare(e.Start, pos) })
+	return i
+}
+
+// supportBetween is [variant.Region.Support], with the handler's lock, which is held, let go of now and then for those who read the regions.
+func (h *handler) supportBetween(r *variant.Region, alleles []vrs.Edit) []variant.Support {
+	counts := make([]variant.Support, 0, len(alleles))
+	for part := range slices.Chunk(alleles, countedAtOnce) {
+		if len(counts) > 0 {
+			h.mu.Unlock()
+			h.mu.Lock()
+		}
+		counts = append(counts, r.Support(part)...)
+	}
+	return counts
+}
+
+// report are the records of a report's parts. id 0: it answers no query.
+func (h *handler) report(id uint64, parts []*streampb.CarryOverReport) ([]stream.Out, error) {
+	var ended []string
+	for _, run := range h.markers.Runs() {
+		if h.markers.Ended(run.GetId()) && h.markers.AwaitsCarryOver(run.GetId()) {
+			ended = append(ended, run.GetId())
+		}
+	}
+	var outs []stream.Out
+	for i, p := range parts {
+		p.Source, p.Sources, p.Query, p.Part, p.Parts, p.Ended = uint32(h.partition), uint32(h.partitions), id, uint32(i), uint32(len(parts)), ended
+		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: p}})
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Reads, Partition: 0, Key: stream.CarryOverKey(p.GetSource()), Value: value})
+	}
+	return outs, nil
+}
+
+// notify informs partition 0 that it is to ask: this one has all reads of a run, or reads that came after that.
+func (h *handler) notify() ([]stream.Out, error) {
+	return h.report(0, []*streampb.CarryOverReport{{}})
+}
+
+// late notifies partition 0, once until it asks, that reads of a sample came after its runs had ended.
+func (h *handler) late(sample string) ([]stream.Out, error) {
+	if h.replayed || h.answering.notified || !h.markers.SampleEnded(sample) {
+		return nil, nil
+	}
+	for _, run := range h.markers.RunsOf(sample) {
+		if h.markers.AwaitsCarryOver(run) {
+			h.answering.notified = true
+			return h.notify()
+		}
+	}
+	return nil, nil
+}
+
+// asking is what the handler of partition 0 knows of all others.
+type asking struct {
+	round   uint64 // how often was asked
+	id      uint64 // of the newest query; 0: none
+	samples []string
+	alleles map[string][]vrs.Edit      // of it
+	reports map[uint32]*reply          // by source: those that answer it, complete ones and others
+	open    bool                       // not all have answered
+	again   bool                       // something has happened that needs another
+	waited  int                        // ticks since
+	rest    int                        // ticks until the next
+	ended   map[string]map[uint32]bool // by run, the partitions that have all of its reads
+	called  map[string][]vrs.Edit      // by contig, when all had answered last
+	many    bool                       // these are too many, and it was said
+	sent    map[alleleAt]*streampb.CarryOver
+	known   bool            // sent is all that annotate has
+	done    map[string]bool // runs whose end was sent
+	silent  map[string][]string
+}
+
+// reply is a partition's answer.
+type reply struct {
+	parts []*streampb.CarryOverReport
+}
+
+func (r *reply) complete() bool {
+	return len(r.parts) > 0 && len(r.parts) == int(r.parts[0].GetParts())
+}
+
+// ended reports whether all reads of a run were there when the partition answered.
+func (r *reply) ended(run string) bool {
+	_, ended := slices.BinarySearch(r.parts[0].GetEnded(), run)
+	return ended
+}
+
+// alleleAt is an allele of a sample.
+type alleleAt struct {
+	sample, contig, vrsID string
+	pos                   int64
+	ref, alt              string
+}
+
+func (a alleleAt) compare(o alleleAt) int {
+	return cmp.Or(cmp.Compare(a.sample, o.sample), cmp.Compare(a.contig, o.contig), cmp.Compare(a.pos, o.pos), cmp.Compare(a.ref, o.ref), cmp.Compare(a.alt, o.alt))
+}
+
+// edit is what changes.
+func (a alleleAt) edit() vrs.Edit {
+	return vrs.Edit{Start: int(a.pos) - 1, Ref: a.ref, Alt: a.alt}.Trim()
+}
+
+// carryOverTick asks, while something is to be assessed.
+func (h *handler) carryOverTick() ([]stream.Out, error) {
+	a := &h.asking
+	switch {
+	case h.partition != 0 || !slices.ContainsFunc(h.markers.Runs(), func(run *streampb.Run) bool { return !a.done[run.GetId()] && h.markers.AwaitsCarryOver(run.GetId()) }):
+		return nil, nil
+	case a.open:
+		if a.waited++; a.waited < lostAfter {
+			return nil, nil
+		}
+	case a.rest > 0:
+		a.rest--
+		return nil, nil
+	}
+	return h.ask()
+}
+
+// ask asks all partitions for what the samples are called with, and for their reads at the alleles that they were called with when that was asked last.
+func (h *handler) ask() ([]stream.Out, error) {
+	a := &h.asking
+	a.samples = a.samples[:0:0]
+	for _, run := range h.markers.Runs() {
+		if len(run.GetControls()) > 0 {
+			a.samples = append(a.samples, stream.SamplesOf(run)...)
+		}
+	}
+	slices.Sort(a.samples)
+	a.samples = slices.Compact(a.samples)
+	a.round++
+	a.alleles = a.called
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%d %q", a.round, a.samples)
+	parts := []*streampb.CarryOverQuery{{}}
+	size := 0
+	for _, contig := range slices.Sorted(maps.Keys(a.alleles)) {
+		fmt.Fprintf(hash, " %q", contig)
+		var list *streampb.Alleles
+		for _, e := range a.alleles[contig] {
+			fmt.Fprintf(hash, " %d %s %s", e.Start, e.Ref, e.Alt)
+			added := len(e.Ref) + len(e.Alt) + 12
+			if size+added > partSize && size > 0 {
+				parts, list, size = append(parts, new(streampb.CarryOverQuery)), nil, 0
+			}
+			if size += added; list == nil {
+				list = &streampb.Alleles{Contig: contig}
+				p := parts[len(parts)-1]
+				p.Alleles = append(p.Alleles, list)
+				size += len(contig) + 16
+			}
+			list.Positions, list.Refs, list.Alts = append(list.Positions, int64(e.Start)), append(list.Refs, e.Ref), append(list.Alts, e.Alt)
+		}
+	}
+	a.id = max(1, binary.LittleEndian.Uint64(hash.Sum(nil)))
+	a.reports, a.open, a.again, a.waited = make(map[uint32]*reply), true, false, 0
+	var outs []stream.Out
+	for i, q := range parts {
+		q.Id, q.Part, q.Parts, q.Samples = a.id, uint32(i), uint32(len(parts)), a.samples
+		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: q}})
+		if err != nil {
+			return nil, err
+		}
+		for p := range h.partitions {
+			outs = append(outs, stream.Out{Topic: h.cfg.Topics.Reads, Partition: p, Key: stream.CarryOverKey(0), Value: value})
+		}
+	}
+	return outs, nil
+}
+
+// reported takes a report of a partition.
+func (h *handler) reported(m *streampb.CarryOverReport) ([]stream.Out, error) {
+	if m.GetSources() != uint32(h.partitions) {
+		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("report of carry-over by one of %d partitions, and the topic has %d", m.GetSources(), h.partitions)}
+	}
+	a := &h.asking
+	for _, run := range m.GetEnded() {
+		if a.ended == nil {
+			a.ended = make(map[string]map[uint32]bool)
+		}
+		if a.ended[run] == nil {
+			a.ended[run] = make(map[uint32]bool)
+		}
+		a.ended[run][m.GetSource()] = true
+	}
+	switch {
+	case h.replayed:
+		return nil, nil
+	case m.GetQuery() == 0:
+		late := len(m.GetEnded()) > 0 && !slices.ContainsFunc(m.GetEnded(), func(run string) bool { return !a.done[run] })
+		if !late && !h.overdue() {
+			return nil, nil // others haven't all reads yet
+		}
+		if a.again = a.open; a.open {
+			return nil, nil
+		}
+		return h.ask()
+	case m.GetQuery() != a.id:
+		return nil, nil
+	}
+	of := a.reports[m.GetSource()]
+	if of == nil || m.GetPart() == 0 {
+		of = new(reply)
+		a.reports[m.GetSource()] = of
+	}
+	if int(m.GetPart()) == len(of.parts) {
+		of.parts = append(of.parts, m)
+	}
+	if len(a.reports) < int(h.partitions) {
+		return nil, nil
+	}
+	for _, of := range a.reports {
+		if !of.complete() {
+			return nil, nil
+		}
+	}
+	return h.assess()
+}
+
+// overdue reports whether all partitions have all reads of a run whose carry-over's end wasn't sent.
+func (h *handler) overdue() bool {
+	a := &h.asking
+	for run, sources := range a.ended {
+		if len(sources) == int(h.partitions) && !a.done[run] && h.markers.AwaitsCarryOver(run) {
+			return true
+		}
+	}
+	return false
+}
+
+// assess assesses by the answers of all partitions, and sends what has news.
+func (h *handler) assess() ([]stream.Out, error) {
+	a := &h.asking
+	a.open, a.rest = false, restFactor*a.waited
+	ended := func(run string) bool {
+		for _, of := range a.reports {
+			if !of.ended(run) {
+				return false
+			}
+		}
+		return true
+	}
+	final := make(map[string]bool) // samples all of whose runs have ended, those without controls as well: their reads count
+	for _, run := range h.markers.Runs() {
+		for _, sample := range stream.SamplesOf(run) {
+			before, seen := final[sample]
+			final[sample] = ended(run.GetId()) && (before || !seen)
+		}
+	}
+	calls, complete := h.takeCalls(final)
+	if !complete {
+		return h.ask() // with what they are called with now
+	}
+	worst := make(map[alleleAt]*streampb.CarryOver)
+	a.silent = make(map[string][]string)
+	for _, run := range h.markers.Runs() {
+		if len(run.GetControls()) > 0 && !a.many {
+			h.assessRun(run, calls, worst)
+		}
+	}
+	var outs []stream.Out
+	if a.sent == nil {
+		a.sent, a.done = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool)
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(worst), alleleAt.compare) {
+		next := worst[at]
+		if !news(a.sent[at], next, final[at.sample] || !a.known) {
+			continue
+		}
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: next}})
+		if err != nil {
+			return nil, err
+		}
+		a.sent[at] = next
+		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, h.cfg.CallsPartitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
+	}
+	a.known = true
+	for _, run := range h.markers.Runs() {
+		id := run.GetId()
+		if a.done[id] || !h.markers.AwaitsCarryOver(id) || !ended(id) {
+			continue
+		}
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: id}}})
+		if err != nil {
+			return nil, err
+		}
+		for p := range h.cfg.CallsPartitions {
+			outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: p, Key: stream.CarryOverEndKey(id), Value: value})
+		}
+		a.done[id] = true
+	}
+	if !a.again && !h.overdue() {
+		return outs, nil
+	}
+	asked, err := h.ask()
+	return append(outs, asked...), err
+}
+
+// takeCalls takes what samples are called with from the answers. It isn't complete if one has to be asked anew at once: a sample that nothing more
+// comes of is called with an allele at which no reads were counted, or none has been asked for yet.
+func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt, complete bool) {
+	a := &h.asking
+	calls = make(map[string][]alleleAt)
+	called := make(map[string][]vrs.Edit)
+	for source := range uint32(h.partitions) {
+		for _, p := range a.reports[source].parts {
+			for _, list := range p.GetCalled() {
+				for i, pos := range list.GetPositions() {
+					at := alleleAt{list.GetSample(), list.GetContig(), list.GetVrsIds()[i], pos, list.GetRefs()[i], list.GetAlts()[i]}
+					calls[at.sample] = append(calls[at.sample], at)
+					called[at.contig] = append(called[at.contig], at.edit())
+				}
+			}
+		}
+	}
+	n := 0
+	for contig, list := range called {
+		slices.SortFunc(list, compareEdits)
+		called[contig] = slices.Compact(list)
+		n += len(called[contig])
+	}
+	if many := n > maxAssessed; many {
+		if !a.many {
+			h.log.Warn("carry-over isn't assessed: samples are called with too many alleles; pore carryover marks files", "alleles", n, "limit", maxAssessed)
+		}
+		a.many, a.called = true, nil
+		return calls, true
+	}
+	a.many, a.called = false, called
+	if len(a.alleles) == 0 && n > 0 {
+		return calls, false
+	}
+	for sample, list := range calls {
+		for _, at := range list {
+			if _, counted := slices.BinarySearchFunc(a.alleles[at.contig], at.edit(), compareEdits); !counted && final[sample] {
+				return calls, false
+			}
+		}
+	}
+	return calls, true
+}
+
+// compareEdits is the order that [carryover.Table] has alleles in.
+func compareEdits(a, b vrs.Edit) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Alt, b.Alt))
+}
+
+// assessRun takes in what carry-over explains in a run. An allele of a sample of several runs is as doubtful as in the run in which it is the most.
+func (h *handler) assessRun(run *streampb.Run, calls map[string][]alleleAt, worst map[alleleAt]*streampb.CarryOver) {
+	a := &h.asking
+	controls := make(carryover.Controls)
+	for _, c := range run.GetControls() {
+		controls[c.GetSample()] = carryover.Kind(c.GetKind())
+	}
+	table := carryover.NewTable(controls, stream.SamplesOf(run))
+	for contig, list := range a.alleles {
+		for _, e := range list {
+			table.Add(contig, e)
+		}
+	}
+	for source := range uint32(h.partitions) {
+		for _, p := range a.reports[source].parts {
+			for _, list := range p.GetReads() {
+				if int(list.GetFirst())+len(list.GetAlt()) <= len(a.alleles[list.GetContig()]) { // as it is, of an answer to this query
+					table.Count(list.GetSample(), list.GetContig(), int(list.GetFirst()), readsOf(list))
+				}
+			}
+		}
+	}
+	for sample, list := range calls {
+		if !table.Assesses(sample) {
+			continue
+		}
+		for _, at := range list {
+			j := table.Assess(sample, at.contig, at.edit())
+			if j == nil {
+				continue // it was called since that was asked
+			}
+			next := &streampb.CarryOver{
+				Run: run.GetId(), Sample: sample, Contig: at.contig, Pos: at.pos, Ref: at.ref, Alt: at.alt,
+				Explained: j.Explained, Bounded: j.Bounded(), Basis: string(j.Basis), Control: j.Control, ControlAlt: uint32(j.Alt), ControlDepth: uint32(j.Depth),
+			}
+			if j.Bounded() {
+				next.Share = j.Share
+			}
+			if old := worst[at]; old == nil || next.GetExplained() && !old.GetExplained() || next.GetExplained() == old.GetExplained() && next.GetShare() > old.GetShare() {
+				worst[at] = next
+			}
+		}
+	}
+	a.silent[run.GetId()] = table.Silent()
+}
+
+// news reports whether an assessment is worth a revision; all: any difference is.
+func news(old, next *streampb.CarryOver, all bool) bool {
+	switch {
+	case all:
+		return !proto.Equal(old, next)
+	case old == nil:
+		return next.GetExplained()
+	}
+	return old.GetExplained() != next.GetExplained() || math.Abs(old.GetShare()-next.GetShare()) >= 0.1
+}
+
+func readsOf(list *streampb.AlleleReads) []carryover.Reads {
+	reads := make([]carryover.Reads, len(list.GetAlt()))
+	for i := range reads {
+		reads[i] = carryover.Reads{Alt: int(list.GetAlt()[i]), Depth: int(list.GetDepth()[i]), Left: int(list.GetLeft()[i])}
+	}
+	return reads
+}
+
+// SilentControls lists the controls of runs of which no read lies at any allele, ascending; none where another process assesses carry-over.
+func (rs *Regions) SilentControls() []string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var all []string
+	for h := range rs.handlers {
+		h.mu.Lock()
+		for _, names := range h.asking.silent {
+			all = append(all, names...)
+		}
+		h.mu.Unlock()
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Tick is called now and then once the partition is live.
+func (w worker) Tick(ctx context.Context, _ time.Time, emit stream.Emitter) error {
+	w.handler.mu.Lock()
+	w.handler.replayed = false
+	outs, err := w.handler.carryOverTick()
+	w.handler.mu.Unlock()
+	if err != nil || len(outs) == 0 {
+		return err
+	}
+	return emit.Emit(ctx, outs, nil)
+}
