@@ -13,14 +13,14 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// assess takes an assessment and returns the revision of the allele's event that follows; none if nothing has changed or the allele isn't called. It may come before the allele's
-// call is visible: the process that assesses reads regions before what follows from them is committed.
-func (n *neighbours) assess(a *streampb.CarryOver) []revision {
+// assess takes an assessment and returns the revision of the allele's event that follows, and those of neighbours that it is taken together with, or isn't any more; none if nothing has
+// changed or the allele isn't called. It may come before the allele's call: those of another partition may be committed later.
+func (n *neighbours) assess(a *streampb.CarryOver) ([]revision, error) {
 	on := n.at(contigKey{a.GetSample(), a.GetContig()})
 	at, known := slices.BinarySearchFunc(on.carried, a, comparePlaces)
 	switch {
 	case known && proto.Equal(on.carried[at], a):
-		return nil
+		return nil, nil
 	case known:
 		on.carried[at] = a
 	default:
@@ -28,10 +28,22 @@ func (n *neighbours) assess(a *streampb.CarryOver) []revision {
 	}
 	on.version++
 	i, called := slices.BinarySearchFunc(on.alleles, a, func(s *standing, a *streampb.CarryOver) int { return comparePlaces(s.call, a) })
-	if !called || on.alleles[i].call.GetStatus() == streampb.CallStatus_RETRACTED {
-		return nil
+	if !called {
+		return nil, nil
 	}
-	return []revision{on.alleles[i].next(n.twice)}
+	own := on.alleles[i]
+	joined := own.joins()
+	own.carried = a.GetExplained()
+	if own.call.GetStatus() == streampb.CallStatus_RETRACTED {
+		return nil, nil
+	}
+	return n.revise(on, own, joined)
+}
+
+// explained reports whether carry-over explains an allele by the newest assessment.
+func (on *contig) explained(c *streampb.Call) bool {
+	at, known := slices.BinarySearchFunc(on.carried, c, comparePlaces)
+	return known && on.carried[at].GetExplained()
 }
 
 // carriedOver is the newest assessment of a call; nil: there is none.

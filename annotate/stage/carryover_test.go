@@ -153,3 +153,38 @@ func TestCarryOverLaw(t *testing.T) {
 		require.Equal(t, first, all, "seed %d", seed)
 	}
 }
+
+// TestCarryOverParts: an allele that carry-over explains isn't taken together with its neighbours, from when that is known, ahead of its call or behind, for as long as it is so;
+// and a handler that is restored anywhere goes on alike.
+func TestCarryOverParts(t *testing.T) {
+	const provisional = streampb.CallStatus_PROVISIONAL
+	own, neighbour := callRecord(t, testCall(30, "A", "G", 1, provisional)), callRecord(t, testCall(20, "A", "T", 1, provisional))
+	carried := func(share float64) testRecord { return carriedRecord(t, "lambda", 30, "A", "G", share) }
+	for _, tt := range []struct {
+		name string
+		recs []testRecord
+		want []string
+	}{
+		{"behind the calls", []testRecord{neighbour, own, carried(0.9), carried(0.8), carried(0.2)}, []string{
+			"20T rev 1 PROVISIONAL", "30G rev 1 PROVISIONAL t0+20T", "20T rev 2 PROVISIONAL t0+30G",
+			"30G rev 2 PROVISIONAL", "20T rev 3 PROVISIONAL", "30G rev 3 PROVISIONAL", "30G rev 4 PROVISIONAL t0+20T", "20T rev 4 PROVISIONAL t0+30G",
+		}},
+		{"ahead of them", []testRecord{carried(0.9), neighbour, own, carried(0.2)}, []string{
+			"20T rev 1 PROVISIONAL", "30G rev 1 PROVISIONAL", "30G rev 2 PROVISIONAL t0+20T", "20T rev 2 PROVISIONAL t0+30G",
+		}},
+		{"one that was retracted", []testRecord{neighbour, own, callRecord(t, testCall(30, "A", "G", 2, streampb.CallStatus_RETRACTED)), carried(0.9), callRecord(t, testCall(30, "A", "G", 3, provisional))}, []string{
+			"20T rev 1 PROVISIONAL", "30G rev 1 PROVISIONAL t0+20T", "20T rev 2 PROVISIONAL t0+30G", "30G rev 2 RETRACTED", "20T rev 3 PROVISIONAL", "30G rev 3 PROVISIONAL",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(4) {
+				var got []string
+				for _, o := range statetest.Law(t, func() stream.Handler { return neighbourly(t) }, records(tt.recs...), 3, seed) {
+					v, _ := read(t, o)
+					got = append(got, describe(v))
+				}
+				require.Equal(t, tt.want, got)
+			}
+		})
+	}
+}

@@ -46,6 +46,7 @@ type contig struct {
 // standing is an allele that was called.
 type standing struct {
 	call      *streampb.Call // the newest revision of the call
+	carried   bool           // carry-over explains it, by the newest assessment
 	revision  uint64         // of the newest event
 	compounds []event.Compound
 }
@@ -64,11 +65,12 @@ func (s *standing) span() (int, int) {
 }
 
 // joins reports whether the allele is taken together with its neighbours: it passed
-// all filters, and every haplotype of the sample carries it. Which haplotype a
-// heterozygous allele is on is not known without a phase.
+// all filters, that of carry-over included, which may come and go, and every haplotype
+// of the sample carries it. Which haplotype a heterozygous allele is on is not known
+// without a phase.
 func (s *standing) joins() bool {
 	c := s.call
-	if c.GetStatus() == streampb.CallStatus_RETRACTED || len(c.GetFilters()) > 0 || len(c.GetGenotype()) == 0 {
+	if c.GetStatus() == streampb.CallStatus_RETRACTED || len(c.GetFilters()) > 0 || s.carried || len(c.GetGenotype()) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(c.GetGenotype(), func(n uint32) bool { return n != 1 })
@@ -107,8 +109,15 @@ func (n *neighbours) apply(c *streampb.Call) ([]revision, error) {
 		joined = own.joins()
 		own.call = c
 	} else {
+		own.carried = on.explained(c)
 		on.alleles = slices.Insert(on.alleles, at, own)
 	}
+	return n.revise(on, own, joined)
+}
+
+// revise returns the revisions that follow from a change of an allele: its own, and those
+// of neighbours that it makes do something else. joined: it was taken together with them.
+func (n *neighbours) revise(on *contig, own *standing, joined bool) ([]revision, error) {
 	on.version++
 	var changed []*standing
 	var err error

@@ -154,9 +154,12 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		}
 		return h.runEnd(body.RunEnd)
 	case *streampb.CallRecord_CarryOver:
-		revisions := h.neighbours.assess(body.CarryOver)
+		revisions, err := h.neighbours.assess(body.CarryOver)
 		if replayed {
 			return nil, nil
+		}
+		if err != nil {
+			h.log.Warn("call can't be taken together with its neighbours", "contig", body.CarryOver.GetContig(), "pos", body.CarryOver.GetPos(), "err", err)
 		}
 		return h.publish(nil, revisions)
 	case *streampb.CallRecord_CarryOverEnd:

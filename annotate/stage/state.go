@@ -168,6 +168,9 @@ func (n *neighbours) restore(b []byte) error {
 	}
 	on := n.at(key)
 	on.alleles, on.carried, on.version = alleles, assessed, 1
+	for _, s := range alleles {
+		s.carried = on.explained(s.call)
+	}
 	return nil
 }
 
