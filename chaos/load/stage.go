@@ -32,8 +32,12 @@ func brokerCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), broker.Addr())
-			<-ctx.Done()
-			return broker.Close()
+			select {
+			case <-ctx.Done():
+				return broker.Close()
+			case <-broker.Failed(): // it answers nobody any more: who waits for an answer would wait for ever
+				return errors.Join(broker.Err(), broker.Close())
+			}
 		},
 	}
 }

@@ -74,6 +74,10 @@ func (v verdict) String() string {
 
 // classify is the one place that distinguishes errors.
 //
+// A broker may have done what it answers with Unknown, RequestTimedOut or NotEnoughReplicasAfterAppend to. A batch is then sent again with the same
+// producer id, epoch and sequence, by which a broker that has appended it drops the repetition; one batch of a partition is under way at a time, so
+// it is among the last five that brokers know. The embedded broker, which knows sequences of what its disk didn't take, falls silent then.
+//
 // The sequence and epoch errors are matched as a set: brokers differ in which
 // of them they answer to the same fault.
 func classify(err error) verdict {

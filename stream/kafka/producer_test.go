@@ -92,14 +92,15 @@ func TestTimesFarFromTheBrokersClockAreRefused(t *testing.T) {
 func TestRetriesDoNotDouble(t *testing.T) {
 	t.Parallel()
 	faults := map[string]*kerr.Error{
-		"timed out after it was applied": kerr.RequestTimedOut,
-		"too few replicas, applied":      kerr.NotEnoughReplicasAfterAppend,
-		"leader moved":                   kerr.NotLeaderForPartition,
-		"leader election":                kerr.LeaderNotAvailable,
-		"coordinator loading":            kerr.CoordinatorLoadInProgress,
-		"coordinator not available":      kerr.CoordinatorNotAvailable,
-		"not coordinator":                kerr.NotCoordinator,
-		"damaged on the way":             kerr.CorruptMessage,
+		"timed out after it was applied":     kerr.RequestTimedOut,
+		"failed in a way it has no code for": kerr.UnknownServerError,
+		"too few replicas, applied":          kerr.NotEnoughReplicasAfterAppend,
+		"leader moved":                       kerr.NotLeaderForPartition,
+		"leader election":                    kerr.LeaderNotAvailable,
+		"coordinator loading":                kerr.CoordinatorLoadInProgress,
+		"coordinator not available":          kerr.CoordinatorNotAvailable,
+		"not coordinator":                    kerr.NotCoordinator,
+		"damaged on the way":                 kerr.CorruptMessage,
 	}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
