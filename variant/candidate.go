@@ -29,7 +29,8 @@ type candidate struct {
 	// network doesn't believe in these: a number of their own, from 1, and how many of the
 	// changes are left out.
 	nest, level int
-	cluster     int // in which it competed
+	sole        bool // the nest is in place of the two of the cluster, in case a network doesn't believe in one of these
+	cluster     int  // in which it competed
 
 	prior float64 // probability of the allele
 	// How often reads of the reference agree on the allele, and of the allele on

@@ -42,6 +42,15 @@ const (
 	homopolymerDoubt = 5
 	// maxComplex bounds the complex alleles of a cluster.
 	maxComplex = 4
+	// soleNest is the number of a nest that competed without another.
+	soleNest = 100
+	// maxSplits bounds how often the reads of haplotypes are separated anew, and maxSplitComplex
+	// the complex alleles after that.
+	maxSplits       = 3
+	maxSplitComplex = 12
+	// maxSplitStrandPhred is the Phred-scaled probability of the strands' difference from which on
+	// reads are not separated by what one of them shows.
+	maxSplitStrandPhred = 30
 	// maxComplexParts bounds the changes of one.
 	maxComplexParts = 24
 	// crowdedShare is the share of reads that differ in a column beside an allele from which
@@ -76,21 +85,42 @@ func (r *Region) settle(m *matrix, model *errorModel, cluster []candidate, crowd
 	if !crowded && !r.crowded(m, cluster) {
 		return cluster
 	}
-	found := r.proposeComplex(m, model, cluster, first)
+	p := r.proposeComplex(m, model, cluster, first)
+	if p == nil || len(p.nests) == 0 && cluster[0].ploidy != Diploid {
+		return cluster
+	}
+	ranked := r.rank(p, first)
+	for range maxSplits {
+		if cluster[0].ploidy != Diploid || !r.proposeSplits(p, ranked) {
+			break
+		}
+		ranked = r.rank(p, first)
+	}
+	if len(p.nests) == 0 {
+		return cluster
+	}
+	found, sole := r.choose(m, model, p.nests, ranked)
 	if len(found) == 0 {
 		return cluster
 	}
-	if found = r.choose(m, model, cluster, first, found); len(found) == 0 {
-		return cluster
-	}
+	others := cluster
 	if found[0].nest > 0 {
-		cluster = slices.DeleteFunc(cluster, func(c candidate) bool {
+		others = slices.DeleteFunc(cluster, func(c candidate) bool {
 			return slices.ContainsFunc(found, func(o candidate) bool { return o.compare(&c) == 0 })
 		})
-		found = append(cluster, found...)
+		found = append(slices.Clone(others), found...)
 	}
 	cluster, _ = r.compete(m, model, found, true)
 	cluster = r.without(cluster)
+	if len(sole) > 0 {
+		sole, _ = r.compete(m, model, append(slices.Clone(others), sole...), true)
+		for _, c := range r.without(sole) {
+			if c.nest > 0 {
+				c.sole, c.nest = true, soleNest
+				cluster = append(cluster, c)
+			}
+		}
+	}
 	for i := range cluster {
 		cluster[i].company, cluster[i].alone = company{alleles: 1, distance: -1}, true
 	}
@@ -122,109 +152,6 @@ func costOf(alleles []candidate) float64 {
 		}
 	}
 	return sum
-}
-
-// choose keeps of nests those of which the reads of a cluster say that a haplotype is theirs,
-// rather than another combination of the alleles in it: of a haploid sample the one that all
-// fit best, of a diploid one the likeliest two, and of a mixture those that enough reads fit best.
-//
-// Where the two haplotypes of a diploid sample have a change in common, and others not, the
-// changes are what differs in copies: choose then returns these, one by one.
-func (r *Region) choose(m *matrix, model *errorModel, cluster []candidate, first *contest, nests []candidate) []candidate {
-	haplotypes := [][]candidate{nil}
-	heads := []int{0} // nest of a haplotype; 0: none
-	lo, hi := nests[0].start, nests[0].end
-	for i := range nests {
-		lo, hi = min(lo, nests[i].start), max(hi, nests[i].end)
-		if nests[i].level == 0 {
-			haplotypes, heads = append(haplotypes, nests[i:i+1]), append(heads, nests[i].nest)
-		}
-	}
-	lo, hi = max(lo-flank, m.lo), min(hi+flank, m.hi)
-	other := func(alleles []candidate) { // what lies farther away is the same with each
-		alleles = slices.DeleteFunc(slices.Clone(alleles), func(c candidate) bool { return c.start < lo || c.end > hi })
-		haplotypes, heads = append(haplotypes, alleles), append(heads, 0)
-	}
-	if first == nil {
-		other(cluster)
-	} else {
-		for h := range first.haplotypes.sets {
-			if slices.Contains(first.closest, h) {
-				other(first.haplotypes.members(cluster, h))
-			}
-		}
-	}
-	g := &r.work.aligner
-	g.begin(model)
-	for _, h := range haplotypes {
-		g.add(spell(r.contig.Seq, lo, hi, h))
-	}
-	var likelihoods [][]float64 // of each read under each haplotype, over the greatest
-	for i := range m.rows {
-		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
-			costs := g.align(w.seg.reverse)
-			own := make([]float64, len(costs))
-			for h, cost := range costs {
-				own[h] = math.Exp(-float64(min(cost-slices.Min(costs), maxRegret)) / 1000 * math.Ln10 / 10)
-			}
-			likelihoods = append(likelihoods, own)
-		}
-	}
-	var kept []int
-	best := math.Inf(-1)
-	ploidy := cluster[0].ploidy
-	for a := range haplotypes {
-		if ploidy == Mixture {
-			n := int32(0)
-			for _, l := range likelihoods {
-				if l[a] == 1 {
-					n++
-				}
-			}
-			if n >= minSupport && r.enough(cluster[0].pos, n, int32(len(likelihoods))) {
-				kept = append(kept, a)
-			}
-			continue
-		}
-		for b := a; b < len(haplotypes) && (ploidy == Diploid || b == a); b++ {
-			sum := 0.0
-			for _, l := range likelihoods {
-				sum += math.Log(float64(l[a]+l[b]) / 2)
-			}
-			sum -= costOf(haplotypes[a])
-			if b != a {
-				sum -= costOf(haplotypes[b])
-			}
-			if sum > best {
-				best, kept = sum, []int{a, b}
-			}
-		}
-	}
-	if ploidy == Diploid {
-		if changes := shared(haplotypes[kept[0]], haplotypes[kept[1]]); len(changes) > 0 {
-			return slices.DeleteFunc(changes, func(c candidate) bool { return !r.put(m, model, &c) })
-		}
-	}
-	return slices.DeleteFunc(nests, func(c candidate) bool {
-		return !slices.ContainsFunc(kept, func(h int) bool { return heads[h] == c.nest })
-	})
-}
-
-// shared are the changes of two haplotypes, by position, if they have some in common and
-// others not.
-func shared(a, b []candidate) []candidate {
-	x, y := changesOf(a), changesOf(b)
-	all := slices.Clone(x)
-	for _, c := range y {
-		if !slices.ContainsFunc(x, func(o candidate) bool { return o.compare(&c) == 0 }) {
-			all = append(all, c)
-		}
-	}
-	if common := len(x) + len(y) - len(all); common == 0 || common == len(all) {
-		return nil
-	}
-	slices.SortFunc(all, func(a, b candidate) int { return a.compare(&b) })
-	return all
 }
 
 // changesOf are the simple changes of alleles, by position.
@@ -278,119 +205,6 @@ func (r *Region) crowded(m *matrix, cluster []candidate) bool {
 		}
 	}
 	return false
-}
-
-// proposeComplex lists the alleles, complex or not, that reads of a cluster have and that
-// aren't in it yet.
-func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidate, first *contest) []candidate {
-	lo, hi := cluster[0].start, cluster[0].end
-	for i := range cluster {
-		lo, hi = min(lo, cluster[i].start), max(hi, cluster[i].end)
-	}
-	lo, hi = max(lo-consensusFlank, m.lo), min(hi+consensusFlank, m.hi)
-	if hi-lo > maxWindow || hasAmbiguity(r.contig.Seq[lo:hi]) {
-		return nil
-	}
-	ref := m.ref[lo-m.lo : hi-m.lo]
-	var out []candidate
-	nests := 0
-	for _, g := range r.alike(cluster, first) {
-		var seqs [][]byte
-		for _, row := range g.rows {
-			if len(seqs) < maxConsensusReads && r.work.aligner.setQuery(&m.rows[row], lo-m.lo, hi-m.lo) {
-				seqs = append(seqs, slices.Clone(r.work.aligner.query))
-			}
-		}
-		if len(seqs) < minSupport {
-			continue
-		}
-		haplotypes := [2][]byte{r.codes(lo, hi, g.alleles)}
-		haplotypes[1] = r.work.voter.refine(haplotypes[0], seqs)
-		if slices.Equal(haplotypes[0], haplotypes[1]) {
-			haplotypes[1] = ref
-		}
-		for _, h := range haplotypes {
-			for _, parts := range r.spelled(m, model, lo, ref, h) {
-				if nests >= maxComplex || len(parts) > maxComplexParts {
-					continue
-				}
-				nest := r.prune(m, model, parts)
-				if len(nest) == 0 || nest[0].start <= lo || nest[0].end >= hi {
-					continue
-				}
-				known := func(o candidate) bool { return o.compare(&nest[0]) == 0 }
-				if !nest[0].isComplex() && (cluster[0].ploidy != Haploid || slices.ContainsFunc(cluster, known)) || slices.ContainsFunc(out, known) || !r.likely(m, model, &nest[0]) {
-					continue
-				}
-				nests++
-				for i := range nest {
-					c := &nest[i]
-					c.ploidy, c.nest, c.level = cluster[0].ploidy, nests, i
-					if i == 0 || r.put(m, model, c) {
-						out = append(out, *c)
-					}
-				}
-			}
-		}
-	}
-	return out
-}
-
-// group is rows that may be of one haplotype, and the alleles of a cluster that they seem to
-// have.
-type group struct {
-	rows    []int
-	alleles []candidate
-}
-
-// alike are groups of rows that may be of one haplotype: of a haploid sample all; else
-// all that fit something else than the reference better, and those of each haplotype.
-func (r *Region) alike(cluster []candidate, first *contest) []group {
-	if first == nil {
-		c := &cluster[0]
-		g := group{alleles: cluster}
-		for _, s := range c.reads {
-			if c.ploidy == Haploid || s.llr > informative {
-				g.rows = append(g.rows, s.row)
-			}
-		}
-		return []group{g}
-	}
-	l := first.haplotypes
-	best := 0
-	for h := range l.sets {
-		if r.work.totals[h] < r.work.totals[best] {
-			best = h
-		}
-	}
-	if cluster[0].ploidy == Haploid {
-		return []group{{first.rows, l.members(cluster, best)}}
-	}
-	var differing []int
-	byHaplotype := make([][]int, len(l.sets))
-	for n, h := range first.closest {
-		if h != 0 {
-			differing = append(differing, first.rows[n])
-			byHaplotype[h] = append(byHaplotype[h], first.rows[n])
-		}
-	}
-	var out []group
-	for h, rows := range byHaplotype {
-		if len(rows) > minSupport && r.enough(cluster[0].pos, int32(len(rows)), int32(len(first.rows))) {
-			out = append(out, group{rows, l.members(cluster, h)})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b group) int { return cmp.Compare(len(b.rows), len(a.rows)) })
-	if len(out) != 1 && len(differing) > minSupport {
-		most := 0
-		for h := range byHaplotype {
-			if len(byHaplotype[h]) > len(byHaplotype[most]) {
-				most = h
-			}
-		}
-		out = append(out, group{differing, l.members(cluster, most)})
-	}
-	return out
 }
 
 // spelled are the changes by which a haplotype h, as codes, differs from ref, which begins at lo: those
@@ -455,9 +269,9 @@ func (r *Region) parts(m *matrix, model *errorModel, lo int, differences []diffe
 // prune leaves out of parts, close together on one haplotype, what reads don't bear out
 // beside the others, and makes one allele of the rest; then, in case a network
 // doesn't believe the most doubtful of these, another of what is left, and so on.
-func (r *Region) prune(m *matrix, model *errorModel, parts []candidate) (nest []candidate) {
+func (r *Region) prune(m *matrix, model *errorModel, parts []candidate, rows []int) (nest []candidate) {
 	for len(parts) > 0 && len(nest) <= maxDoubts {
-		weakest, odds := r.weakest(m, model, parts)
+		weakest, odds := r.weakest(m, model, parts, rows)
 		if odds > 0 || len(nest) > 0 {
 			c, ok := r.join(parts, weakest, 0)
 			if !ok {
@@ -472,8 +286,8 @@ func (r *Region) prune(m *matrix, model *errorModel, parts []candidate) (nest []
 
 // weakest is which of parts reads bear out least beside the others, and the log odds that
 // it is there if the others are. Of a sample with several haplotypes those reads are asked
-// that have the others.
-func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weakest int, odds float64) {
+// that have the others: the given rows, or without any those that fit the others better than nothing.
+func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate, rows []int) (weakest int, odds float64) {
 	if len(parts) == 1 {
 		return 0, math.Inf(1)
 	}
@@ -487,17 +301,20 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weake
 	hi = min(hi+flank, m.hi)
 	g := &r.work.aligner
 	g.begin(model)
-	haploid := parts[0].ploidy == Haploid
+	all := parts[0].ploidy == Haploid || rows != nil
 	g.add(r.contig.Seq[lo:hi])
 	g.add(spell(r.contig.Seq, lo, hi, parts))
 	for i := range parts {
 		g.add(spell(r.contig.Seq, lo, hi, slices.Delete(slices.Clone(parts), i, i+1)))
-		if !haploid {
+		if !all {
 			g.add(spell(r.contig.Seq, lo, hi, parts[i:i+1]))
 		}
 	}
 	offsets, spanning := r.work.offsets[:0], r.work.rows[:0]
 	for row := range m.rows {
+		if rows != nil && !slices.Contains(rows, row) {
+			continue
+		}
 		if w := &m.rows[row]; g.setQuery(w, lo-m.lo, hi-m.lo) {
 			offsets, spanning = append(offsets, g.offset(w.seg.reverse)), append(spanning, row)
 		}
@@ -510,14 +327,14 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate) (weake
 		e.reset()
 		for n, row := range spanning {
 			costs := g.costs[offsets[n]:][:g.count]
-			reference, all, others := costs[0], costs[1], costs[2+i]
-			if !haploid {
+			reference, with, others := costs[0], costs[1], costs[2+i]
+			if !all {
 				others = costs[2+2*i]
-				if alone := costs[3+2*i]; ratio(min(reference, alone), min(all, others), maxReadSupport) < informative {
+				if alone := costs[3+2*i]; ratio(min(reference, alone), min(with, others), maxReadSupport) < informative {
 					continue
 				}
 			}
-			s := support{row: row, llr: ratio(others, all, maxReadSupport)}
+			s := support{row: row, llr: ratio(others, with, maxReadSupport)}
 			e.add(m.rows[row].seg.reverse, s.likelihoods())
 		}
 		own := e.logOdds(&p.sys) + math.Log(p.prior) - math.Log1p(-p.prior)

@@ -296,6 +296,43 @@ func (v *voter) refine(draft []byte, seqs [][]byte) []byte {
 	return draft
 }
 
+// split divides sequences, by number, by what most of them have in one place otherwise than their
+// draft: those that don't have it, and those that do.
+func (v *voter) split(draft []byte, seqs [][]byte) [2][]int {
+	v.votes = append(v.votes[:0], make([]vote, len(draft)+1)...)
+	for _, s := range seqs {
+		v.count(draft, s)
+	}
+	place, code, inserted, most := -1, byte(0), false, int32(0)
+	for i := range v.votes {
+		t := &v.votes[i]
+		for b, n := range t.insert {
+			if n > most {
+				place, code, inserted, most = i, byte(b), true, n
+			}
+		}
+		if i == len(draft) {
+			break
+		}
+		for b, n := range t.base {
+			if byte(b) != draft[i] && n > most {
+				place, code, inserted, most = i, byte(b), false, n
+			}
+		}
+	}
+	var out [2][]int
+	for i, s := range seqs {
+		clear(v.votes)
+		v.count(draft, s)
+		has := 0
+		if place >= 0 && (inserted && v.votes[place].insert[code] > 0 || !inserted && v.votes[place].base[code] > 0) {
+			has = 1
+		}
+		out[has] = append(out[has], i)
+	}
+	return out
+}
+
 // mostVoted is the first of the codes with the most votes.
 func mostVoted(votes []int32) (byte, int32) {
 	best := 0

@@ -178,7 +178,27 @@ func believed(cs []candidate, least float64, quality func(i int) float64) []bool
 			if (cs[i].holds(&cs[j]) || cs[j].holds(&cs[i])) && better(j, i) {
 				out[i] = false
 			}
-			if j < i && out[j] && cs[i].nest > 0 && cs[j].nest > 0 && cs[i].compare(&cs[j]) == 0 { // two nests come to the same
+		}
+		if cs[i].nest > 0 { // of two haplotypes that have changes in common both, or else one by itself
+			both, sole := true, false
+			for j := range cs {
+				o := &cs[j]
+				if o.cluster != cs[i].cluster || o.nest == 0 {
+					continue
+				}
+				sole = sole || o.sole
+				some := false // of the nest has what is asked for
+				for k := range cs {
+					some = some || cs[k].cluster == o.cluster && cs[k].nest == o.nest && sure(k) == 1
+				}
+				both = both && (o.sole || some)
+			}
+			if sole && both == cs[i].sole {
+				out[i] = false
+			}
+		}
+		for j := range cs[:i] {
+			if out[j] && cs[i].nest > 0 && cs[j].nest > 0 && cs[i].compare(&cs[j]) == 0 { // two nests come to the same
 				out[i] = false
 			}
 		}
