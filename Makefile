@@ -57,7 +57,7 @@ PACKAGES ?= ./e2e ./...
 # Packages that calculate and start no goroutine: the race detector would find nothing in them and make them ten times slower. With RACE they
 # are tested without it, and what the other packages use of them is compiled without it; with PORESTREAM_TEST_ALL, as every night, it looks at all.
 # e2e/calculating_test.go holds the lists to that.
-calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/network/convert annotate/score basecall/convert basecall/crf basecall/kernels e2e/events \
+calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/network/convert annotate/score basecall/convert basecall/crf basecall/kernels docs e2e/events \
 	internal/porefit modbase/motif modbase/pileup modbase/record modbase/stage signal/hdf5 signal/internal/inflate signal/internal/runinfo simulate/eventalign simulate/squiggle \
 	variant variant/eval variant/phase vcf vcf/filter vrs watchlist
 # Those whose own tests start none either, and which the goroutines of others share: in those others' tests the race detector looks at them.

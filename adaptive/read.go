@@ -20,11 +20,11 @@ const maxLimit = 300_000
 func (s Schedule) Validate() error {
 	switch {
 	case s.First < 1:
-		return fmt.Errorf("a first look after %d samples", s.First)
+		return fmt.Errorf("a first evaluation after %d samples", s.First)
 	case s.Limit < s.First:
-		return fmt.Errorf("the last look after %d samples comes before the first one, after %d", s.Limit, s.First)
+		return fmt.Errorf("the last evaluation after %d samples comes before the first one, after %d", s.Limit, s.First)
 	case s.Limit > maxLimit:
-		return errors.New("the last look comes more than 300000 samples after a read's beginning")
+		return errors.New("the last evaluation comes more than 300000 samples after a read's beginning")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -64,7 +65,7 @@ func randomAlignment(rnd *rand.Rand, ref []byte, start, end int) (*align.Read, *
 	full := slices.Concat(pre, seq, post)
 	a.QueryStart, a.QueryEnd = len(pre), len(pre)+len(seq)
 	if a.Reverse {
-		align.ReverseComplement(full)
+		genome.ReverseComplement(full)
 		a.QueryStart, a.QueryEnd = len(post), len(post)+len(seq)
 	}
 	r := &align.Read{ID: "r", Seq: full, Qualities: randomBases(rnd, len(full), "\x05\x0a\x14\x1e"), Dwells: randomBases(rnd, len(full), "\x01\x02\x03")}
@@ -101,7 +102,7 @@ func TestSegmentsKeepTheRead(t *testing.T) {
 		}
 		seq := slices.Clone(r.Seq)
 		if a.Reverse {
-			align.ReverseComplement(seq)
+			genome.ReverseComplement(seq)
 			seq = seq[len(seq)-a.QueryEnd : len(seq)-a.QueryStart]
 		} else {
 			seq = seq[a.QueryStart:a.QueryEnd]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -131,12 +132,12 @@ func orient(r *Read, a *Alignment) (query, error) {
 		return query{}, err
 	}
 	if !r.OnReference {
-		normal := &normalBases[0]
-		if a.Reverse {
-			normal = &normalBases[1]
-		}
 		for i, b := range q.seq {
-			q.seq[i] = normal[b]
+			if a.Reverse {
+				q.seq[i] = genome.Complement(b)
+			} else {
+				q.seq[i] = normalBases[b]
+			}
 		}
 	}
 	if q.qualities, err = cut("qualities", r.Qualities); err != nil {
@@ -146,29 +147,19 @@ func orient(r *Read, a *Alignment) (query, error) {
 	return q, err
 }
 
-// normalBases maps the letters of a read to upper-case A, C, G and T, of its own strand
-// and complemented; everything else to N. A table, because a switch is mispredicted at
-// every other base.
-var normalBases = func() (t [2][256]byte) {
-	for i := range 256 {
-		t[0][i], t[1][i] = 'N', 'N'
+// normalBases maps the letters of a read to upper-case A, C, G and T; everything else to N. A table, because a switch is
+// mispredicted at every other base.
+var normalBases = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 'N'
 	}
 	for i, letters := range []string{"Aa", "Cc", "Gg", "TtUu"} {
 		for _, b := range []byte(letters) {
-			t[0][b], t[1][b] = "ACGT"[i], "TGCA"[i]
+			t[b] = "ACGT"[i]
 		}
 	}
 	return t
 }()
-
-// ReverseComplement turns seq around in place; everything but A, C, G and T
-// becomes N.
-func ReverseComplement(seq []byte) {
-	slices.Reverse(seq)
-	for i, b := range seq {
-		seq[i] = normalBases[1][b]
-	}
-}
 
 // check says whether the operations fit the query and the reference, base by
 // base.

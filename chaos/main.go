@@ -46,7 +46,7 @@ func command() *cobra.Command {
 	var cfg config
 	root := &cobra.Command{
 		Use:   "chaos [--seed N] [--length D] [--brokers N]",
-		Short: "Run the services under faults and judge the result",
+		Short: "Run the services under faults and check the result",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := cfg.log.Logger(os.Stderr)

@@ -40,7 +40,7 @@ type soakConfig struct {
 func soakCommand() *cobra.Command {
 	cfg := soakConfig{config: config{brokers: 1}}
 	cmd := &cobra.Command{
-		Use: "soak [--length D] [--channels N]", Short: "Sequence for a long time without faults and judge whether the services stay as they are", Args: cli.Args(cobra.NoArgs),
+		Use: "soak [--length D] [--channels N]", Short: "Sequence for a long time without faults and check whether the services stay as they are", Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := cfg.log.Logger(os.Stderr)
 			if err != nil {
@@ -54,7 +54,7 @@ func soakCommand() *cobra.Command {
 	flags.IntVar(&cfg.channels, "channels", 20, "pores that sequence without a break, at the recording's own speed")
 	flags.IntVar(&cfg.processors, "processors", 1, "processors")
 	flags.IntVar(&cfg.partitions, "partitions", 4, "partitions of each topic")
-	flags.DurationVar(&cfg.every, "every", 10*time.Second, "how often to look")
+	flags.DurationVar(&cfg.every, "every", 10*time.Second, "how often to measure")
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest and processor")
 	flags.StringVar(&cfg.out, "out", "chaos/out/soak", "folder for logs, and for the picture if it has no place of its own")
 	flags.StringVar(&cfg.picture, "picture", "", "file for the picture, in SVG")
@@ -246,7 +246,7 @@ func (s *soaking) stop() error {
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("searching for a free port: %w", err)
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
@@ -283,15 +283,15 @@ func (s *service) holds() (soak.Process, error) {
 	}
 	p, err := procfs.NewProc(s.cmd.Process.Pid)
 	if err != nil {
-		return soak.Process{}, fmt.Errorf("looking at %s: %w", s.name, err)
+		return soak.Process{}, fmt.Errorf("reading %s: %w", s.name, err)
 	}
 	status, err := p.NewStatus()
 	if err != nil {
-		return soak.Process{}, fmt.Errorf("looking at %s: %w", s.name, err)
+		return soak.Process{}, fmt.Errorf("reading %s: %w", s.name, err)
 	}
 	descriptors, err := p.FileDescriptorsLen()
 	if err != nil {
-		return soak.Process{}, fmt.Errorf("looking at %s: %w", s.name, err)
+		return soak.Process{}, fmt.Errorf("reading %s: %w", s.name, err)
 	}
 	// Pages of mapped files, such as recordings, are the kernel's to take back.
 	return soak.Process{Resident: int64(status.RssAnon), Descriptors: descriptors}, nil

@@ -1,5 +1,7 @@
 package demux
 
+import "github.com/porestream/porestream/genome"
+
 // Problem: a kit's 24 to 96 barcodes have to be found near both ends of each read, with
 // one base in ten wrong, at a cost that doesn't show beside basecalling.
 //
@@ -185,28 +187,15 @@ func reverse(s string) string {
 	return string(out)
 }
 
-// complements maps a base to its complement; a letter that is no base becomes N.
-var complements = func() (c [256]byte) {
-	for i := range c {
-		c[i] = 'N'
-	}
-	for i, base := range []byte("ACGT") {
-		c[base] = "TGCA"[i]
-	}
-	return c
-}()
-
 // appendReverseComplement appends the other strand of a sequence to dst.
 func appendReverseComplement(dst, sequence []byte) []byte {
-	for i := len(sequence) - 1; i >= 0; i-- {
-		dst = append(dst, complements[sequence[i]])
-	}
+	begin := len(dst)
+	dst = append(dst, sequence...)
+	genome.ReverseComplement(dst[begin:])
 	return dst
 }
 
 // ReverseComplement returns the other strand of a sequence; a letter that is no base becomes N.
 func ReverseComplement(sequence []byte) []byte { return appendReverseComplement(nil, sequence) }
 
-func reverseComplement(sequence string) string {
-	return string(appendReverseComplement(nil, []byte(sequence)))
-}
+func reverseComplement(sequence string) string { return string(ReverseComplement([]byte(sequence))) }

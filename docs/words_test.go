@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -21,12 +22,12 @@ var plainEnglish = regexp.MustCompile(`(?i)\b(look(s|ed|ing)?[ -]?(it |them |thi
 
 // otherPeoples are names and texts in which the words are not ours: of libraries and standards, of commands and files that keep their names,
 // and quoted messages.
-var otherPeoples = regexp.MustCompile("`[^`\n]*`|\"[^\"\n]*\"|\\]\\([^)]*\\)|bench judge|exec\\.LookPath|room temperature|What was not looked at")
+var otherPeoples = regexp.MustCompile("`[^`\n]*`|\"[^\"\n]*\"|\\]\\([^)]*\\)|bench judge|^judge$|^adaptive-(first|last)-look$|exec\\.LookPath|room temperature|What was not looked at")
 
 // exempt are files that aren't written by hand, or that record what was said once; and one that speaks of memory.
 var exempt = regexp.MustCompile(`^chaos/soak/soak\.go$|\.pb\.go$|(^|/)testdata/|^CHANGELOG\.md$|^docs/measured/|^docs/develop/decisions/|^docs/reference/|^NOTICE|^LICEN|^train/.*\.md$|^models/.*\.md$`)
 
-// TestWordsAreTheFieldsTerms refuses the words of the glossary's last table in identifiers, comments and documents.
+// TestWordsAreTheFieldsTerms refuses the words of the glossary's last table in identifiers, comments, messages, help and documents.
 func TestWordsAreTheFieldsTerms(t *testing.T) {
 	refused, inNames := refusedWords(t)
 	list := exec.Command("git", "ls-files", "*.go", "*.md", "*.proto")
@@ -88,7 +89,7 @@ func proseWords(t *testing.T, path string, line int, text string, refused *regex
 	}
 }
 
-// goWords checks comments, and the words that names are made of.
+// goWords checks comments, messages and help, and the words that names are made of.
 func goWords(t *testing.T, path string, text []byte, refused *regexp.Regexp, inNames map[string]bool) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -112,8 +113,16 @@ func goWords(t *testing.T, path string, text []byte, refused *regexp.Regexp, inN
 			}
 		}
 	}
+	messages := !strings.HasSuffix(path, "_test.go")
 	ast.Inspect(file, func(n ast.Node) bool { // where names are given, as others' names may be used
 		switch n := n.(type) {
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); messages && n.Kind == token.STRING && err == nil {
+				first := set.Position(n.Pos()).Line
+				for i, line := range strings.Split(text, "\n") {
+					proseWords(t, path, first+i, line, refused)
+				}
+			}
 		case *ast.FuncDecl:
 			named(n.Name)
 		case *ast.TypeSpec:

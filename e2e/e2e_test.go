@@ -102,7 +102,13 @@ func command(t testing.TB, name string, args ...string) result {
 	} else if ok && exit.ExitCode() < 0 {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
 	}
-	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	res := result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	t.Cleanup(func() { // what it warned of explains what a test finds later, also where it ended well
+		if t.Failed() && res.stderr != "" {
+			t.Logf("%s %s ended with %d and wrote\n%s", name, strings.Join(args, " "), res.code, res.stderr)
+		}
+	})
+	return res
 }
 
 // run runs `pore run` over a recording and returns the folder of its results.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/modbase/stage/methylation"
@@ -39,7 +38,7 @@ func methylated(t *testing.T, reads int) string {
 		at := rng.IntN(len(seq) - length)
 		template := append([]byte{}, seq[at:at+length]...)
 		if rng.IntN(2) == 0 {
-			align.ReverseComplement(template)
+			genome.ReverseComplement(template)
 		}
 		var bases, hot []byte // hot: whether it is modified
 		for i, b := range template {

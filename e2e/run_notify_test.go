@@ -89,7 +89,7 @@ func TestRunNotifies(t *testing.T) {
 	require.FileExists(t, filepath.Join(at("refused"), "summary.json"))
 	res = pore(t, "run", "--ref", at("ref.fa"), "--notify", at("told.yaml"), "--out", at("none"), at("reads.fastq"))
 	require.NotZero(t, res.code)
-	require.Contains(t, res.stderr, "--notify tells of the alerts of panels: give --panel")
+	require.Contains(t, res.stderr, "--notify sends the alerts of panels: give --panel")
 }
 
 // keyOf is the key under which an id is.

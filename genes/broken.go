@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/genes/homology"
+	"github.com/porestream/porestream/genome"
 )
 
 // Pseudogene is what is left of a gene, as a known protein shows.
@@ -113,7 +114,9 @@ type breaker struct {
 func newBreaker(contigs []Contig, code *homology.Code) *breaker {
 	b := &breaker{contigs: contigs, code: code}
 	for _, c := range contigs {
-		b.strands = append(b.strands, [2]*strand{{c.Seq, c.Circular}, {homology.Complemented(c.Seq), c.Circular}})
+		other := slices.Clone(c.Seq)
+		genome.ReverseComplement(other)
+		b.strands = append(b.strands, [2]*strand{{c.Seq, c.Circular}, {other, c.Circular}})
 	}
 	return b
 }

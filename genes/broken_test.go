@@ -125,7 +125,7 @@ func TestCutIsNotIncomplete(t *testing.T) {
 			c, g := Contig{Name: "c", Seq: tt.seq, Circular: tt.circular}, Gene{Start: tt.start, End: tt.end, Reverse: reverse}
 			if reverse {
 				n := len(tt.seq)
-				c.Seq, g.Start, g.End = homology.Complemented(tt.seq), n-tt.end, n-tt.start
+				c.Seq, g.Start, g.End = reverseComplement(tt.seq), n-tt.end, n-tt.start
 			}
 			r := &Result{Code: 11, Genes: []Gene{g}}
 			require.NoError(t, r.Name(t.Context(), []Contig{c}, &Naming{Known: index, Identity: .5, Coverage: .8}))
@@ -156,7 +156,7 @@ func TestLongMissingParts(t *testing.T) {
 		low, high := 3*(broken+1-mostMissing), gene.End
 		if reverse {
 			n := len(seq)
-			c.Seq = homology.Complemented(seq)
+			c.Seq = reverseComplement(seq)
 			gene.Start, gene.End, low, high = n-gene.End, n-gene.Start, n-high, n-low
 		}
 		r := &Result{Code: 11, Genes: []Gene{gene}}

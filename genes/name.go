@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/porestream/porestream/genes/homology"
+	"github.com/porestream/porestream/genome"
 )
 
 // Naming says what is carried over to genes from known proteins that theirs are like.
@@ -123,7 +124,7 @@ func (g *Gene) protein(contigs []Contig, code *homology.Code) []byte {
 		coding = stretch(coding, g.Start, g.End)
 	}
 	if g.Reverse {
-		coding = homology.Complemented(coding)
+		genome.ReverseComplement(coding)
 	}
 	begins := !g.OpenLow && !g.Reverse || !g.OpenHigh && g.Reverse
 	return code.Translate(coding, begins)

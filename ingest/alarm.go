@@ -65,7 +65,7 @@ func (a *spoolAlarm) spooled(err error) {
 	}
 	a.metrics.spoolRefused(reason)
 	if a.refused == nil {
-		a.log.Error("the spool takes nothing; the source waits (live signal is lost) until Kafka is back or there is room", "err", err)
+		a.log.Error("the spool takes nothing; the source waits (live signal is lost) until Kafka is back or there is space", "err", err)
 	}
 	a.refused = err
 }

@@ -130,7 +130,7 @@ func (n *Naming) Pack(run *streampb.Run, r *input.Read) (*Called, error) {
 			return nil, fmt.Errorf("read %s has barcode %q, which is none of barcode01 to barcode%d: give --sample-sheet", r.ID, r.Barcode, kitBarcodes)
 		}
 	case !barcoded && r.Barcode != "":
-		return nil, fmt.Errorf("read %s has barcode %q, and run %s was begun with reads that tell of no barcode: give --demultiplexed, which makes the others unclassified, and --restart", r.ID, r.Barcode, run.GetId())
+		return nil, fmt.Errorf("read %s has barcode %q, and run %s was begun with reads that name no barcode: give --demultiplexed, which makes the others unclassified, and --restart", r.ID, r.Barcode, run.GetId())
 	}
 	stream.PackCalled(c, r.Sequence, r.Qualities, r.Dwells)
 	value, left, err := stream.FitCalled(c)

@@ -118,7 +118,7 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	switch {
 	case errors.Is(err, errFull):
 		if l.lost == 0 {
-			l.session.log.Error("signal is lost: neither memory nor spool has room for it, until Kafka takes signal again")
+			l.session.log.Error("signal is lost: neither memory nor spool has space for it, until Kafka takes signal again")
 		}
 		l.lost += int(c.GetSampleCount())
 		l.cfg.Metrics.lose(int(c.GetSampleCount()))
@@ -126,7 +126,7 @@ func (l *Live) Chunk(c *streampb.SignalChunk) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("taking signal: %w", err)
 	case l.lost > 0:
-		l.session.log.Warn("there is room for signal again", "lost_samples", l.lost)
+		l.session.log.Warn("there is space for signal again", "lost_samples", l.lost)
 		l.lost = 0
 	}
 	l.took(e, c)

@@ -54,7 +54,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"reason"})
 	m.resumed = counter("porestream_ingest_resumed_total", "Runs that were gone on with where an earlier process had stopped.")
 	m.fenced = counter("porestream_ingest_fenced_total", "Runs that another ingest process has taken over.")
-	m.lost = counter("porestream_ingest_lost_samples_total", "Signal samples of live sources that neither memory nor spool had room for.")
+	m.lost = counter("porestream_ingest_lost_samples_total", "Signal samples of live sources that neither memory nor spool had space for.")
 	transactions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_ingest_transactions_total", Help: "Transactions that were committed, or failed and are sent again.",
 	}, []string{"result"})

@@ -196,7 +196,7 @@ func (v *View) silentProcesses(now time.Time) (out []finding) {
 		out = append(out, finding{
 			id: "silent/" + p.instance, advice: "PorestreamDown", severity: SeverityError,
 			title:  fmt.Sprintf("%s on %s is silent", r.GetKind(), cmp.Or(r.GetHost(), "an unknown host")),
-			detail: fmt.Sprintf("started %s, stages %s, last heard of at %s", p.started().UTC().Format(time.DateTime), strings.Join(r.GetStages(), ", "), p.last().UTC().Format(time.TimeOnly)),
+			detail: fmt.Sprintf("started %s, stages %s, last report at %s", p.started().UTC().Format(time.DateTime), strings.Join(r.GetStages(), ", "), p.last().UTC().Format(time.TimeOnly)),
 			stage:  strings.Join(r.GetStages(), ","), first: p.last(), last: p.last(),
 		})
 	}
@@ -490,7 +490,7 @@ func (v *View) health(now time.Time, s *Summary) Health {
 	case len(errs) > 0:
 		return Health{HealthError, "Trouble", first(errs)}
 	case len(warnings) > 0:
-		return Health{HealthWarning, "Look here", first(warnings)}
+		return Health{HealthWarning, "Attention", first(warnings)}
 	case len(v.runs) == 0:
 		return Health{HealthWaiting, "Waiting", "No run has been seen yet."}
 	case running == 0:
@@ -498,7 +498,7 @@ func (v *View) health(now time.Time, s *Summary) Health {
 	case alive == 0:
 		return Health{HealthWaiting, "Waiting", "A run is known, but no process reports."}
 	case s.Rates.Pace == PaceUnsettled:
-		return Health{HealthGood, "Running", "Reads are under way; whether all keeps up is told when they have ended."}
+		return Health{HealthGood, "Running", "Reads are under way; whether all keeps up is shown when they have ended."}
 	}
 	if h, waits := catchingUp(s.Lag); waits {
 		return h

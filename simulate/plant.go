@@ -64,7 +64,7 @@ func Plant(g *genome.Genome, spec Spec, ploidy int, seed uint64) ([]Site, error)
 	for range indels {
 		s, ok := p.first(alone(p.indelKind()), alone(p.other))
 		if !ok {
-			return nil, fmt.Errorf("planting variants: no room for %d indels in %d bases", indels, bases)
+			return nil, fmt.Errorf("planting variants: no space for %d indels in %d bases", indels, bases)
 		}
 		sites = append(sites, s...)
 	}
@@ -76,7 +76,7 @@ func Plant(g *genome.Genome, spec Spec, ploidy int, seed uint64) ([]Site, error)
 		}
 		s, ok := p.first(draw, p.besides(p.other))
 		if !ok {
-			return nil, fmt.Errorf("planting variants: no room for %d pairs of neighbours in %d bases", pairs, bases)
+			return nil, fmt.Errorf("planting variants: no space for %d pairs of neighbours in %d bases", pairs, bases)
 		}
 		sites = append(sites, s...)
 	}
@@ -91,7 +91,7 @@ func Plant(g *genome.Genome, spec Spec, ploidy int, seed uint64) ([]Site, error)
 		for range n {
 			s, ok := p.try(kind.draw)
 			if !ok {
-				return nil, fmt.Errorf("planting variants: no room for %d %s in %d bases", n, kind.what, bases)
+				return nil, fmt.Errorf("planting variants: no space for %d %s in %d bases", n, kind.what, bases)
 			}
 			sites = append(sites, s...)
 		}

@@ -56,7 +56,7 @@ func observe(t testing.TB, g *genome.Genome, s *simulate.Sampler) []simulate.Obs
 			Bases: bytes.Clone(read.Seq[a.QueryStart:a.QueryEnd]), Qualities: bytes.Clone(read.Qualities[a.QueryStart:a.QueryEnd]),
 		}
 		if a.Reverse {
-			align.ReverseComplement(o.Bases)
+			genome.ReverseComplement(o.Bases)
 			slices.Reverse(o.Qualities)
 		}
 		out = append(out, o)

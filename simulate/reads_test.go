@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/simulate"
 )
@@ -94,7 +93,7 @@ func TestReadsAreWhereTheirNamesSay(t *testing.T) {
 				want = append(append(want, c.Seq[o.Start:]...), c.Seq[:o.End]...)
 			}
 			if o.Reverse {
-				align.ReverseComplement(want)
+				genome.ReverseComplement(want)
 			}
 			require.Equal(t, string(want), string(read.Seq), read.Name)
 		}

@@ -552,9 +552,9 @@ func validShown(s *streampb.Shown) error {
 	}
 	switch {
 	case s.GetPos() < 1 || len(s.GetRef()) > maxAllele || len(s.GetAlt()) > maxAllele || named == (s.GetRef() != "") || named == (s.GetAlt() != ""):
-		return decodeErrorf(CodeInvalid, "coverage tells of reads that show %q at %d, or %q in place of %q", s.GetNamed(), s.GetPos(), s.GetAlt(), s.GetRef())
+		return decodeErrorf(CodeInvalid, "coverage has reads that show %q at %d, or %q in place of %q", s.GetNamed(), s.GetPos(), s.GetAlt(), s.GetRef())
 	case uint64(s.GetForward())+uint64(s.GetReverse()) > uint64(s.GetDepth()):
-		return decodeErrorf(CodeInvalid, "coverage tells of %d and %d reads of %d at %d", s.GetForward(), s.GetReverse(), s.GetDepth(), s.GetPos())
+		return decodeErrorf(CodeInvalid, "coverage has %d and %d reads of %d at %d", s.GetForward(), s.GetReverse(), s.GetDepth(), s.GetPos())
 	}
 	return nil
 }

@@ -556,14 +556,14 @@ func (r *Region) ask() ([]float32, error) {
 	}
 	scores, err := r.fitted.network.Score(r.work.scores[:0], r.work.examples)
 	if err != nil {
-		return nil, fmt.Errorf("judging %d alleles: %w", n, err)
+		return nil, fmt.Errorf("scoring %d alleles: %w", n, err)
 	}
 	if len(scores) != n*Scores {
-		return nil, fmt.Errorf("judging %d alleles: the network gave %d values, not %d for each", n, len(scores), Scores)
+		return nil, fmt.Errorf("scoring %d alleles: the network gave %d values, not %d for each", n, len(scores), Scores)
 	}
 	for i, s := range scores {
 		if s != s || s > 1e-3 { // a little more than 0 is rounding
-			return nil, fmt.Errorf("judging %d alleles: value %d of allele %d is %g, which is no log probability", n, i%Scores, i/Scores+1, s)
+			return nil, fmt.Errorf("scoring %d alleles: value %d of allele %d is %g, which is no log probability", n, i%Scores, i/Scores+1, s)
 		}
 	}
 	r.work.scores = scores

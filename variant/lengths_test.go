@@ -103,7 +103,7 @@ func (s *runs) read(t testing.TB, id string, haplotype, start, end int, reverse 
 	r := &align.Read{ID: id, Run: "run", Sample: "s", Seq: seq}
 	a := &align.Alignment{Contig: "chr", Start: start, End: end, QueryEnd: len(seq), Ops: ops, MappingQuality: 60, Reverse: reverse}
 	if reverse {
-		align.ReverseComplement(r.Seq)
+		genome.ReverseComplement(r.Seq)
 	}
 	segments, err := align.Segments(r, a, ref)
 	require.NoError(t, err)

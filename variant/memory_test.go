@@ -114,7 +114,7 @@ func (e *errorRates) read(rnd *rand.Rand, c *genome.Contig, id string, start, en
 	}
 	a := &align.Alignment{Contig: c.Name, Start: start, End: end, QueryEnd: len(seq), Ops: ops, Reverse: reverse, MappingQuality: 60}
 	if reverse {
-		align.ReverseComplement(seq)
+		genome.ReverseComplement(seq)
 		slices.Reverse(qual)
 	}
 	return &align.Read{Run: "5b1f8a52-run", Sample: "s", ID: id, Seq: seq, Qualities: qual}, a

@@ -138,7 +138,7 @@ func (r *Region) restoreCoverage(in *packed.Reader) {
 			sum += uint64(n)
 		}
 		if i < 0 || len(said.GetLengths()) != len(said.GetDepths()) || sum != uint64(said.GetEnd()-said.GetStart()) {
-			in.Fail("depth of %d-%d, which is not watched or told before", said.GetStart(), said.GetEnd())
+			in.Fail("depth of %d-%d, which is no target, or comes again", said.GetStart(), said.GetEnd())
 			return
 		}
 		said.Sample, said.Contig = r.cfg.Sample, r.contig.Name

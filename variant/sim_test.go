@@ -78,7 +78,7 @@ func (s *sample) misreadMotif(motif string, at int, shows byte, share float64) (
 		}
 		seq := slices.Clone(s.contig.Seq)
 		if strand == 1 {
-			align.ReverseComplement(seq)
+			genome.ReverseComplement(seq)
 		}
 		for i := range len(seq) - len(motif) + 1 {
 			if !find.Match(seq[i : i+len(motif)]) {
@@ -88,7 +88,7 @@ func (s *sample) misreadMotif(motif string, at int, shows byte, share float64) (
 			pos, b := i+at, []byte{shows}
 			if strand == 1 {
 				pos = len(seq) - 1 - pos
-				align.ReverseComplement(b)
+				genome.ReverseComplement(b)
 			}
 			s.misread[strand][pos] = misread{b[0], share}
 		}
@@ -174,7 +174,7 @@ func (s *sample) read(id string, start, end int, reverse bool) (*align.Read, *al
 	}
 	a := &align.Alignment{Contig: s.contig.Name, Start: start, End: end, QueryEnd: len(seq), Ops: ops, Reverse: reverse, MappingQuality: 60}
 	if reverse {
-		align.ReverseComplement(seq)
+		genome.ReverseComplement(seq)
 		slices.Reverse(qual)
 	}
 	return &align.Read{Run: "run", Sample: "s", ID: id, Seq: seq, Qualities: qual}, a

@@ -18,7 +18,7 @@ import (
 func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	// A program that writes calls of others, from a topic, doesn't know whether a network scored
 	// them.
-	lowQual := fmt.Sprintf("QUAL below %d, judged by a network below %d in haploid samples and else %d", analyticMinQual, haploidMinQual, networkMinQual)
+	lowQual := fmt.Sprintf("QUAL below %d, scored by a network below %d in haploid samples and else %d", analyticMinQual, haploidMinQual, networkMinQual)
 	if cfg.MinQual != 0 {
 		lowQual = fmt.Sprintf("QUAL below %g", cfg.MinQual)
 	}
@@ -29,9 +29,9 @@ func Header(contigs []*genome.Contig, sample string, cfg Config) *vcf.Header {
 	h.AddFilter(filterLowQual, lowQual)
 	h.AddFilter(filterHomopolymer, fmt.Sprintf("As LowQual, of an indel that %g %% of at least %d reads show, in a homopolymer of %d bases and more, whose length reads get wrong together", 100*carriedShare, carriedReads, leastHomopolymer))
 	h.AddFilter(filterLowDepth, fmt.Sprintf("Fewer than %d reads", cfg.MinDepth))
-	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, judged by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
-	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; judged by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
-	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has judged, from reads with a gap in more than %g of the columns; judged by a network: as LowQual, of an indel of fewer than %d bases that %g %% of at least %d reads show, if they have a gap in more than %g", cfg.MaxIndelNoise, LongIndel, 100*carriedShare, carriedReads, noisyGaps))
+	h.AddFilter(filterLowFraction, fmt.Sprintf("Substitution of a haploid sample that fewer than %g %% of the reads show, scored by a network with a QUAL below %d %g %%", 100*minHaploidFraction, sureQual, 100*unsureFraction))
+	h.AddFilter(filterStrandBias, fmt.Sprintf("The reads of one strand, at least %d, speak against the allele; scored by a network: strands differ by Fisher's exact test, %d dB", biasMinReads, maxStrandPhred))
+	h.AddFilter(filterNoisyIndel, fmt.Sprintf("Indel that no network has scored, from reads with a gap in more than %g of the columns; scored by a network: as LowQual, of an indel of fewer than %d bases that %g %% of at least %d reads show, if they have a gap in more than %g", cfg.MaxIndelNoise, LongIndel, 100*carriedShare, carriedReads, noisyGaps))
 	h.AddFilter(filterMotif, fmt.Sprintf("Substitution that reads of one strand show at a motif of %d to %d bases, or one of --modified-motifs, as they do at most of the motif's sites, and that those of the other don't bear out", leastMotif, mostMotif))
 	h.AddInfo(infoVRS, "R", "String", "GA4GH VRS identifiers of the alleles; none is computed for REF")
 	h.AddInfo(infoMismatch, ".", "String", "Basecalling models of at least 5 % of the region's reads that the variant model was not made for, the most frequent first")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
 	"github.com/porestream/porestream/watchlist/biomarker"
 )
@@ -180,7 +180,7 @@ func (k *codonOf) apply(c *change, a *seen) {
 		}
 		base := []byte{e.Alt[at-e.Start]}
 		if !k.view.Forward {
-			align.ReverseComplement(base)
+			genome.ReverseComplement(base)
 		}
 		c.codon[i] = base[0]
 	}

@@ -283,8 +283,8 @@ func (c *compiler) sufficient(r *ruleText, changes int) *test {
 	if t.needed > 0 {
 		return t
 	}
-	c.add(r.line, "rule %q: no depth up to the %d reads that the caller looks at makes a miss as improbable as beta %g (it is %.2g): raise alpha, beta or allele_fraction, lower error_rate or min_fraction, or let the rule match less",
-		r.id, callerDepth, r.thresholds.Beta, t.missed(callerDepth))
+	c.addRule(r.line, r.id, ": no depth up to the %d reads that the caller takes makes a miss as improbable as beta %g (it is %.2g): raise alpha, beta or allele_fraction, lower error_rate or min_fraction, or let the rule match less",
+		callerDepth, r.thresholds.Beta, t.missed(callerDepth))
 	return nil
 }
 
@@ -307,7 +307,7 @@ func (c *compiler) named(r *ruleText) []*subject {
 			return
 		}
 		if first, ok := origins[s.name]; ok {
-			c.add(line, "rule %q: %s is the same as %s: name it once", r.id, origin, first)
+			c.addRule(line, r.id, ": %s is the same as %s: name it once", origin, first)
 			return
 		}
 		origins[s.name] = origin
@@ -316,7 +316,7 @@ func (c *compiler) named(r *ruleText) []*subject {
 	for _, it := range m.vcf {
 		a, err := parseVCFAllele(it.text)
 		if err != nil {
-			c.add(it.line, "rule %q: %w", r.id, err)
+			c.addRule(it.line, r.id, ": %w", err)
 			continue
 		}
 		take(it.line, it.text, c.allele(r, it.line, "vcf "+clip(it.text), a))
@@ -327,7 +327,7 @@ func (c *compiler) named(r *ruleText) []*subject {
 	for _, it := range m.hgvs {
 		s, err := c.genes.describe(it.text)
 		if err != nil {
-			c.add(it.line, "rule %q: hgvs %w", r.id, err)
+			c.addRule(it.line, r.id, ": hgvs %w", err)
 			continue
 		}
 		take(it.line, it.text, s.subject)
@@ -338,7 +338,7 @@ func (c *compiler) named(r *ruleText) []*subject {
 	where := c.regions(r)
 	for _, it := range m.alleles {
 		if !strings.HasPrefix(it.text, "ga4gh:VA.") || len(it.text) != len("ga4gh:VA.")+32 {
-			c.add(it.line, "rule %q: vrs %q: want the id of a GA4GH VRS 2 allele, \"ga4gh:VA.\" and 32 characters", r.id, clip(it.text))
+			c.addRule(it.line, r.id, ": vrs %q: want the id of a GA4GH VRS 2 allele, \"ga4gh:VA.\" and 32 characters", clip(it.text))
 			continue
 		}
 		s := &subject{scope: ScopeAllele, name: it.text}
@@ -354,12 +354,12 @@ func (c *compiler) named(r *ruleText) []*subject {
 func (c *compiler) allele(r *ruleText, line int, origin string, a vcfAllele) *subject {
 	contig := c.watch.genome.Contig(a.contig)
 	if contig == nil {
-		c.add(line, "rule %q: %s: %s", r.id, origin, c.noContig(a.contig))
+		c.addRule(line, r.id, ": %s: %s", origin, c.noContig(a.contig))
 		return nil
 	}
 	s, err := alleleSubject(contig, a.pos-1, a.ref, a.alt)
 	if err != nil {
-		c.add(line, "rule %q: %s: %w", r.id, origin, err)
+		c.addRule(line, r.id, ": %s: %w", origin, err)
 		return nil
 	}
 	return s

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
@@ -187,8 +186,8 @@ func (c *catalogue) codonAlleles(v *annotate.View, change *proteinChange, name s
 			}
 			before, after := slices.Clone(ref[first:last]), alt[first:last]
 			if !v.Forward {
-				align.ReverseComplement(before)
-				align.ReverseComplement(after)
+				genome.ReverseComplement(before)
+				genome.ReverseComplement(after)
 			}
 			n.Alleles = append(n.Alleles, vrs.Edit{Start: n.Pos, Ref: string(before), Alt: string(after)})
 		}

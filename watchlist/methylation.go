@@ -65,7 +65,7 @@ func (p *reader) methylation(n *yaml.Node, r *ruleText) {
 	})
 	r.methylation = m
 	if n.Kind == yaml.MappingNode && (m.region == "" || m.is == "") {
-		p.add(n.Line, "rule %q: methylation needs a region and what it is: {region: \"CONTIG:START-END\", is: methylated}", r.id)
+		p.addRule(n.Line, r.id, ": methylation needs a region and what it is: {region: \"CONTIG:START-END\", is: methylated}")
 	}
 }
 
@@ -79,7 +79,7 @@ func (p *reader) checkMethylation(thresholds *yaml.Node, r *ruleText) {
 	}
 	for i := 0; i+1 < len(thresholds.Content); i += 2 {
 		if key := thresholds.Content[i]; !slices.Contains(ofMethylation, key.Value) {
-			p.add(key.Line, "rule %q: %s is for variants: rules on methylation have alpha, beta and min_depth", r.id, clip(key.Value))
+			p.addRule(key.Line, r.id, ": %s is for variants: rules on methylation have alpha, beta and min_depth", clip(key.Value))
 		}
 	}
 }
@@ -92,26 +92,26 @@ func (c *compiler) regionRule(r *ruleText) {
 		at = place{contig: m.region}
 	}
 	if err != nil {
-		c.add(m.line, "rule %q: %w", r.id, err)
+		c.addRule(m.line, r.id, ": %w", err)
 		return
 	}
 	contig := c.watch.genome.Contig(at.contig)
 	if contig == nil {
-		c.add(m.line, "rule %q: %s", r.id, c.noContig(at.contig))
+		c.addRule(m.line, r.id, ": %s", c.noContig(at.contig))
 		return
 	}
 	at.end = cmp.Or(at.end, len(contig.Seq))
 	if at.end > len(contig.Seq) {
-		c.add(m.line, "rule %q: %s:%d-%d reaches outside of the contig, which has %d bases", r.id, at.contig, at.start+1, at.end, len(contig.Seq))
+		c.addRule(m.line, r.id, ": %s:%d-%d reaches outside of the contig, which has %d bases", at.contig, at.start+1, at.end, len(contig.Seq))
 		return
 	}
 	region, err := panel.NewRegion(at.contig, at.start, at.end, m.is)
 	if err != nil {
-		c.add(m.line, "rule %q: is: %w", r.id, err)
+		c.addRule(m.line, r.id, ": is: %w", err)
 		return
 	}
 	if region.Code, err = modbase.ParseCode(m.codes); err != nil {
-		c.add(m.line, "rule %q: code %w", r.id, err)
+		c.addRule(m.line, r.id, ": code %w", err)
 		return
 	}
 	if m.positions != nil {

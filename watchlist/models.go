@@ -45,10 +45,10 @@ func (p *reader) model(n *yaml.Node, r *ruleText) {
 	case n.Kind != yaml.MappingNode || m.folder == "" && p.found > 0:
 		return
 	case m.folder == "" || m.output == "":
-		p.add(n.Line, "rule %q: model needs the folder of a model and one of its outputs: {folder: NAME, output: NAME}", r.id)
+		p.addRule(n.Line, r.id, ": model needs the folder of a model and one of its outputs: {folder: NAME, output: NAME}")
 		return
 	case !filepath.IsLocal(m.folder):
-		p.add(n.Line, "rule %q: model folder %q is not beside the panel: put it in the panel's folder and name it without a way up", r.id, clip(m.folder))
+		p.addRule(n.Line, r.id, ": model folder %q is not beside the panel: put it in the panel's folder and name it without a way up", clip(m.folder))
 		return
 	}
 	if _, ok := p.panel.models[m.folder]; ok {
@@ -56,7 +56,7 @@ func (p *reader) model(n *yaml.Node, r *ruleText) {
 	}
 	model, err := p.openModel(m.folder)
 	if err != nil {
-		p.add(n.Line, "rule %q: model %w", r.id, err)
+		p.addRule(n.Line, r.id, ": model %w", err)
 	} else {
 		p.hash([]byte(model.Digest))
 	}
@@ -133,7 +133,7 @@ func (c *compiler) modelRule(r *ruleText) {
 		for i := range model.Manifest.Outputs {
 			names = append(names, model.Manifest.Outputs[i].Name)
 		}
-		c.add(r.model.line, "rule %q: model %s has no output %q%s: it has %s", r.id, model.Manifest.Name, clip(r.model.output), suggest(r.model.output, names), clip(strings.Join(names, ", ")))
+		c.addRule(r.model.line, r.id, ": model %s has no output %q%s: it has %s", model.Manifest.Name, clip(r.model.output), suggest(r.model.output, names), clip(strings.Join(names, ", ")))
 		return
 	}
 	key := useKey{r.model.folder, fmt.Sprint(r.thresholds)}
@@ -178,7 +178,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		g := &model.Manifest.Genes[i]
 		view, err := c.genes.numbered(g)
 		if err != nil {
-			c.add(r.model.line, "rule %q: model %s: %w", r.id, model.Manifest.Name, err)
+			c.addRule(r.model.line, r.id, ": model %s: %w", model.Manifest.Name, err)
 			continue
 		}
 		views[g.Name] = view
@@ -193,7 +193,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		view := views[at.Gene]
 		k := codonOf{view: view, bases: c.genes.codonBases(view, at.Number)}
 		if len(k.bases) != 3 {
-			c.add(r.model.line, "rule %q: model %s: codon %s is not whole in the reference", r.id, model.Manifest.Name, at)
+			c.addRule(r.model.line, r.id, ": model %s: codon %s is not whole in the reference", model.Manifest.Name, at)
 			return nil
 		}
 		for b := range k.bases {
@@ -208,7 +208,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	for i, text := range model.Alleles {
 		d, err := c.genes.describe(text)
 		if err != nil {
-			c.add(r.model.line, "rule %q: model %s: allele %w", r.id, model.Manifest.Name, err)
+			c.addRule(r.model.line, r.id, ": model %s: allele %w", model.Manifest.Name, err)
 			continue
 		}
 		s := d.subject
@@ -222,7 +222,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		return nil
 	}
 	if len(made) == 0 {
-		c.add(r.model.line, "rule %q: model %s asks for no codon and no allele: name decisive codons, or nothing tells what reads cover", r.id, model.Manifest.Name)
+		c.addRule(r.model.line, r.id, ": model %s asks for no codon and no allele: name decisive codons, or nothing says what reads cover", model.Manifest.Name)
 		return nil
 	}
 	changes := 0
@@ -241,7 +241,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		}
 		first, twice := names[s.key()]
 		if names[s.key()] = i; twice {
-			c.add(r.model.line, "rule %q: model %s: alleles %q and %q are one allele: leave one of them out", r.id, model.Manifest.Name,
+			c.addRule(r.model.line, r.id, ": model %s: alleles %q and %q are one allele: leave one of them out", model.Manifest.Name,
 				clip(model.Alleles[first-len(model.Codons)]), clip(model.Alleles[i-len(model.Codons)]))
 		}
 	}

@@ -283,15 +283,15 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 		}
 		p.checkID(n.Line, "rule", r.id)
 		if line, ok := first[r.id]; ok {
-			p.add(n.Line, "rule %q is there already, on line %d: give it another id", r.id, line)
+			p.addRule(n.Line, r.id, " is there already, on line %d: give it another id", line)
 		}
 		first[r.id] = n.Line
 		switch {
 		case match != nil && model != nil:
-			p.add(n.Line, "rule %q has a match and a model: make two rules of it", r.id)
+			p.addRule(n.Line, r.id, " has a match and a model: make two rules of it")
 			continue
 		case methylation != nil && (match != nil || model != nil):
-			p.add(n.Line, "rule %q asks for methylation and also has a match or a model: make two rules of it", r.id)
+			p.addRule(n.Line, r.id, " asks for methylation and also has a match or a model: make two rules of it")
 			continue
 		case methylation != nil:
 			p.methylation(methylation, r)
@@ -303,7 +303,7 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 			p.panel.rules = append(p.panel.rules, r)
 			continue
 		case match == nil:
-			p.add(n.Line, "rule %q has no match: say which alleles it means, which model is asked, or which region's methylation", r.id)
+			p.addRule(n.Line, r.id, " has no match: say which alleles it means, which model is asked, or which region's methylation")
 			continue
 		}
 		p.match(match, &r.match)
@@ -367,15 +367,15 @@ func (p *reader) checkMatch(r *ruleText) {
 		len(m.genes)+len(m.transcripts) == 0
 	switch {
 	case !m.named() && !m.placed() && !m.classed():
-		p.add(m.line, "rule %q is empty: name alleles (hgvs, vrs, vcf, positions), places (gene, transcript, region, bed) or classes (consequence, impact, score)", r.id)
+		p.addRule(m.line, r.id, " is empty: name alleles (hgvs, vrs, vcf, positions), places (gene, transcript, region, bed) or classes (consequence, impact, score)")
 	case m.named() && (m.classed() || len(m.codons)+len(m.flags)+len(m.scores) > 0 || m.span != ""):
-		p.add(m.line, "rule %q names alleles and also consequence, impact, codon, flag, score or span: make two rules of it", r.id)
+		p.addRule(m.line, r.id, " names alleles and also consequence, impact, codon, flag, score or span: make two rules of it")
 	case m.named() && m.placed() && !located:
-		p.add(m.line, "rule %q names alleles and also places: make two rules of it (a region goes with vrs alone, to say where the allele lies)", r.id)
+		p.addRule(m.line, r.id, " names alleles and also places: make two rules of it (a region goes with vrs alone, to say where the allele lies)")
 	case len(m.codons) > 0 && len(m.genes)+len(m.transcripts) == 0:
-		p.add(m.line, "rule %q has codons but no gene or transcript: say whose", r.id)
+		p.addRule(m.line, r.id, " has codons but no gene or transcript: say whose")
 	case m.span != "" && m.placed() && len(m.genes)+len(m.transcripts) == 0:
-		p.add(m.spanLine, "rule %q has a span but no gene or transcript: a region is its own span", r.id)
+		p.addRule(m.spanLine, r.id, " has a span but no gene or transcript: a region is its own span")
 	}
 	switch m.span {
 	case "", spanExons, spanCoding, spanGene:

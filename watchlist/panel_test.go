@@ -229,6 +229,22 @@ func TestTheSameFaultIsReportedOnce(t *testing.T) {
 	}, err)
 }
 
+// TestDifferentFaultsOfRulesAreAllReported: those that say what a rule lacks, and not of what, are not one another's repetitions.
+func TestDifferentFaultsOfRulesAreAllReported(t *testing.T) {
+	path := folder(t, head+`rules:
+- {id: a, match: {}}
+- {id: b}
+- {id: c, match: {vrs: "ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH", impact: HIGH}}
+- {id: d, match: {}}
+`)
+	_, err := watchlist.Load(path)
+	require.Error(t, err)
+	for _, want := range []string{`rule "a" is empty`, `rule "b" has no match`, `rule "c" names alleles and also consequence`} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), `rule "d"`, "which has the fault of a")
+}
+
 // TestUnknownPlace warns of an allele whose absence can't be determined.
 func TestUnknownPlace(t *testing.T) {
 	b := written(t, "- id: r\n  match: {vrs: \"ga4gh:VA.SFsq6OGFrOAymMifAYl2Tp4K1n8rU4cH\"}\n")

@@ -15,14 +15,14 @@ func (c *compiler) regions(r *ruleText) []span {
 	take := func(line int, p place) {
 		contig := c.watch.genome.Contig(p.contig)
 		if contig == nil {
-			c.add(line, "rule %q: %s%s", r.id, origin(p), c.noContig(p.contig))
+			c.addRule(line, r.id, ": %s%s", origin(p), c.noContig(p.contig))
 			return
 		}
 		if p.end == 0 {
 			p.end = len(contig.Seq)
 		}
 		if p.end > len(contig.Seq) {
-			c.add(line, "rule %q: %s%s:%d-%d reaches outside of the contig, which has %d bases", r.id, origin(p), p.contig, p.start+1, p.end, len(contig.Seq))
+			c.addRule(line, r.id, ": %s%s:%d-%d reaches outside of the contig, which has %d bases", origin(p), p.contig, p.start+1, p.end, len(contig.Seq))
 			return
 		}
 		spans = append(spans, span{p.contig, p.start, p.end})
@@ -33,7 +33,7 @@ func (c *compiler) regions(r *ruleText) []span {
 			p = place{contig: it.text} // a contig with a colon in its name
 		}
 		if err != nil {
-			c.add(it.line, "rule %q: %w", r.id, err)
+			c.addRule(it.line, r.id, ": %w", err)
 			continue
 		}
 		take(it.line, p)
@@ -59,7 +59,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 	f := &filter{terms: map[string]bool{}, impacts: map[annotate.Impact]bool{}}
 	for _, it := range m.terms {
 		if _, ok := annotate.ImpactOf(it.text); !ok {
-			c.add(it.line, "rule %q: consequence %q is not a Sequence Ontology term that variants are annotated with%s", r.id, clip(it.text), c.genes.suggestTerm(it.text))
+			c.addRule(it.line, r.id, ": consequence %q is not a Sequence Ontology term that variants are annotated with%s", clip(it.text), c.genes.suggestTerm(it.text))
 		}
 		f.terms[it.text] = true
 	}
@@ -68,7 +68,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 		case annotate.High, annotate.Moderate, annotate.Low, annotate.Modifier:
 			f.impacts[i] = true
 		default:
-			c.add(it.line, "rule %q: impact %q: want HIGH, MODERATE, LOW or MODIFIER", r.id, clip(it.text))
+			c.addRule(it.line, r.id, ": impact %q: want HIGH, MODERATE, LOW or MODIFIER", clip(it.text))
 		}
 	}
 	for _, it := range m.flags {
@@ -76,20 +76,20 @@ func (c *compiler) placed(r *ruleText) []*subject {
 		case "canonical", "mane_select", "mane_plus_clinical":
 			f.flags = append(f.flags, it.text)
 		default:
-			c.add(it.line, "rule %q: flag %q: want canonical, mane_select or mane_plus_clinical", r.id, clip(it.text))
+			c.addRule(it.line, r.id, ": flag %q: want canonical, mane_select or mane_plus_clinical", clip(it.text))
 		}
 	}
 	for _, it := range m.nmd {
 		predicted := it.text == "predicted"
 		if !predicted && it.text != "escaping" || len(m.nmd) > 1 {
-			c.add(it.line, "rule %q: nmd %q: want predicted or escaping", r.id, clip(it.text))
+			c.addRule(it.line, r.id, ": nmd %q: want predicted or escaping", clip(it.text))
 		}
 		f.nmd = &predicted
 	}
 	for _, it := range m.scores {
 		least, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(it.text), ">=")), 64)
 		if err != nil || !(least > 0) || math.IsInf(least, 0) || len(m.scores) > 1 {
-			c.add(it.line, "rule %q: score %q: want the least that a sequence network has to say, such as \">= 0.5\"", r.id, clip(it.text))
+			c.addRule(it.line, r.id, ": score %q: want the least that a sequence network has to say, such as \">= 0.5\"", clip(it.text))
 		}
 		f.score = least
 		c.watch.scored = r.id
@@ -97,7 +97,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 	for _, it := range m.codons {
 		from, to, err := parseCodons(it.text)
 		if err != nil {
-			c.add(it.line, "rule %q: %w", r.id, err)
+			c.addRule(it.line, r.id, ": %w", err)
 			continue
 		}
 		f.codons = append(f.codons, [2]int{from, to})
@@ -117,7 +117,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 		return nil
 	}
 	if len(spans) == 0 {
-		c.add(m.line, "rule %q means no position: its genes, codons, flags and regions have none in common", r.id)
+		c.addRule(m.line, r.id, " means no position: its genes, codons, flags and regions have none in common")
 		return nil
 	}
 	s := &subject{scope: ScopeRule, area: newArea(spans), filter: f}
@@ -132,7 +132,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	for _, it := range m.genes {
 		found, err := c.genes.gene(it.text)
 		if err != nil {
-			c.add(it.line, "rule %q: %w", r.id, err)
+			c.addRule(it.line, r.id, ": %w", err)
 			continue
 		}
 		if f.genes == nil {
@@ -144,7 +144,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	for _, it := range m.transcripts {
 		found, err := c.genes.transcript(it.text)
 		if err != nil {
-			c.add(it.line, "rule %q: %w", r.id, err)
+			c.addRule(it.line, r.id, ": %w", err)
 			continue
 		}
 		if f.transcripts == nil {
@@ -160,7 +160,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	if len(m.genes)+len(m.transcripts) == 0 {
 		views = c.genes.all
 		if len(views) == 0 {
-			c.add(m.line, "rule %q names classes of consequences, but there are no genes: give the genes of the reference (--gff)", r.id)
+			c.addRule(m.line, r.id, " names classes of consequences, but there are no genes: give the genes of the reference (--gff)")
 		}
 	}
 	var spans []span
@@ -180,7 +180,7 @@ func (c *compiler) geneSpans(r *ruleText, f *filter) []span {
 	}
 	for i, k := range f.codons {
 		if longest > 0 && k[0] > longest {
-			c.add(m.codons[i].line, "rule %q: codon %s is outside of the coding sequence, which has %d, the stop included", r.id, m.codons[i].text, longest)
+			c.addRule(m.codons[i].line, r.id, ": codon %s is outside of the coding sequence, which has %d, the stop included", m.codons[i].text, longest)
 		}
 	}
 	return union(spans)

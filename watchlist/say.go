@@ -187,7 +187,7 @@ func (f *finding) reason(s *subject, from *seen) string {
 	case c.Worst != nil && c.NotCallable == 0 && h.unknown:
 		return "how many reads show it is not known"
 	case c.Worst != nil && c.NotCallable == 0 && h.shallow != nil:
-		return fmt.Sprintf("%d reads tell it from its absence at %s, %d needed", h.shallow.Depth, h.shallow.place(), c.DepthNeeded)
+		return fmt.Sprintf("%d reads distinguish it from its absence at %s, %d needed", h.shallow.Depth, h.shallow.place(), c.DepthNeeded)
 	case c.Worst != nil && c.NotCallable == 0 && h.undecided != nil:
 		return showIt(h.undecided.counts()) + ", which decides nothing"
 	case c.Worst != nil && c.NotCallable == 0 && h.instead != nil:

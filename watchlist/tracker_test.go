@@ -323,7 +323,7 @@ func TestStates(t *testing.T) {
 			c := b.covered(37588, 37589, 40, 1)
 			c.Shown[0].Depth = 9
 			alerts := append(tr.Coverage(c), tr.RunEnd("run")...)
-			require.Equal(t, "9 reads tell it from its absence at J02459.1:37589, 15 needed", alerts[0].Reason)
+			require.Equal(t, "9 reads distinguish it from its absence at J02459.1:37589, 15 needed", alerts[0].Reason)
 			return alerts
 		}, []string{"r allele PENDING>NOT_CALLABLE final"}},
 		{"a codon that most reads translate so", "- id: r\n  match: {hgvs: \"cI:p.Glu118Lys\"}\n", func(b *bench, tr *watchlist.Tracker) []watchlist.Alert {

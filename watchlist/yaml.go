@@ -28,34 +28,40 @@ type faults struct {
 // fault is what is wrong at a line, and, without naming it again, in other rules.
 type fault struct {
 	err   error
-	cause string // without the rule's name
+	cause string // without the rule's name; empty: not a rule's
 	again int    // rules that it is wrong in, too
 	last  int    // line of the last of them
 }
 
-// add notes a fault at a line; line 0 is the file as a whole. Many rules of a panel for another reference have the same.
+// add notes a fault at a line; line 0 is the file as a whole.
 func (f *faults) add(line int, format string, args ...any) {
-	f.found++
-	err := fmt.Errorf(format, args...)
-	cause := err.Error()
-	if strings.HasPrefix(cause, `rule "`) {
-		_, cause, _ = strings.Cut(cause, `": `)
-		if i := slices.IndexFunc(f.list, func(other fault) bool { return other.cause == cause }); i >= 0 {
-			f.list[i].again++
-			f.list[i].last = line
-			return
-		}
+	f.note(line, fault{err: fmt.Errorf(format, args...)})
+}
+
+// addRule notes a fault of a rule; format goes on behind its name. Many rules of a panel for another reference have the same.
+func (f *faults) addRule(line int, rule, format string, args ...any) {
+	cause := fmt.Errorf(format, args...)
+	if i := slices.IndexFunc(f.list, func(other fault) bool { return other.cause == cause.Error() }); i >= 0 {
+		f.found++
+		f.list[i].again++
+		f.list[i].last = line
+		return
 	}
+	f.note(line, fault{err: fmt.Errorf("rule %q%w", rule, cause), cause: cause.Error()})
+}
+
+func (f *faults) note(line int, noted fault) {
+	f.found++
 	if len(f.list) == maxErrors {
 		f.more++
 		return
 	}
 	if line > 0 {
-		err = fmt.Errorf("%s:%d: %w", f.path, line, err)
+		noted.err = fmt.Errorf("%s:%d: %w", f.path, line, noted.err)
 	} else {
-		err = fmt.Errorf("%s: %w", f.path, err)
+		noted.err = fmt.Errorf("%s: %w", f.path, noted.err)
 	}
-	f.list = append(f.list, fault{err: err, cause: cause})
+	f.list = append(f.list, noted)
 }
 
 // err is all of it, or nil.

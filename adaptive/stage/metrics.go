@@ -45,16 +45,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "porestream_adaptive_" + name, Help: help})
 	}
 	m := &Metrics{
-		evaluations: vec("looks_total", "Looks at the beginnings of reads that were judged, by verdict and reason.", "verdict", "reason"),
-		skipped:     vec("skipped_looks_total", "Looks that were due and not taken, by reason; they are due again with the read's next chunk.", "reason"),
+		evaluations: vec("looks_total", "Evaluations of the beginnings of reads, by verdict and reason.", "verdict", "reason"),
+		skipped:     vec("skipped_looks_total", "Evaluations that were due and left out, by reason; they are due again with the read's next chunk.", "reason"),
 		decisions:   vec("decisions_total", "Decisions published, by action and reason.", "action", "reason"),
 		reads:       vec("reads_total", "Reads by what became of them for the stage: decided about, ended before, or left alone.", "fate"),
 		bad:         vec("bad_records_total", "Signal records that can't be read, by code; the basecall stage keeps them.", "code"),
 		unpublished: prometheus.NewCounter(prometheus.CounterOpts{Name: "porestream_adaptive_lost_decisions_total", Help: "Decisions that could not be published."}),
-		evaluation:  histogram("look_seconds", "Time to basecall, align and judge one look."),
+		evaluation:  histogram("look_seconds", "Time to basecall, align and evaluate the beginning of a read once."),
 		decision:    histogram("decision_seconds", "Time from when the last chunk that a decision rests on was taken in by ingest until the decision was written."),
 		heldBytes:   gauge("held_bytes", "Memory that the beginnings of reads take."),
-		waiting:     gauge("waiting_looks", "Looks that wait for a worker."),
+		waiting:     gauge("waiting_looks", "Evaluations that wait for a worker."),
 	}
 	reg.MustRegister(m.evaluations, m.skipped, m.decisions, m.reads, m.bad, m.unpublished, m.evaluation, m.decision, m.heldBytes, m.waiting)
 	for s := range skips {

@@ -248,7 +248,7 @@ func (h *handler) work(e *evaluation, aligner Aligner) {
 	if err != nil {
 		h.giveBack(e, skippedStopped)
 		if h.ctx.Err() == nil {
-			e.emit.Fail(fmt.Errorf("looking at read %s of run %s: %w", e.id, e.run.GetId(), err))
+			e.emit.Fail(fmt.Errorf("evaluating read %s of run %s: %w", e.id, e.run.GetId(), err))
 		}
 		return
 	}
@@ -325,7 +325,7 @@ func (h *handler) Drain(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for looks in the works: %w", ctx.Err())
+		return fmt.Errorf("waiting for evaluations in the works: %w", ctx.Err())
 	}
 }
 

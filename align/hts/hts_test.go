@@ -50,7 +50,7 @@ func TestRecords(t *testing.T) {
 		read := &hts.Read{Name: "r", Seq: []byte(strings.ToLower(forward)), Qualities: []byte("abcdefghijklmno")}
 		a := align.Alignment{Contig: "two", Start: 0, End: 12, QueryStart: 2, QueryEnd: 14, Ops: ops, NM: 5, Score: 9, MappingQuality: 60, Reverse: reverse}
 		if reverse {
-			align.ReverseComplement(read.Seq)
+			genome.ReverseComplement(read.Seq)
 			a.QueryStart, a.QueryEnd = 1, 13
 		}
 		other := a

@@ -9,6 +9,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/textfile"
 )
 
@@ -36,7 +37,7 @@ func Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
 	read.OnReference = false
 	if a.Reverse {
 		// SAM holds the read on the reference's strand.
-		align.ReverseComplement(read.Seq)
+		genome.ReverseComplement(read.Seq)
 		read.Qualities = slices.Clone(read.Qualities)
 		slices.Reverse(read.Qualities)
 	}

@@ -118,7 +118,7 @@ func (r *Records) Of(read *Read) ([]*sam.Record, error) {
 		if a.Reverse {
 			if reverseComplement == nil {
 				reverseComplement, reversedQualities = bytes.Clone(seq), bytes.Clone(read.Qualities)
-				align.ReverseComplement(reverseComplement)
+				genome.ReverseComplement(reverseComplement)
 				slices.Reverse(reversedQualities)
 			}
 			s, q = reverseComplement, reversedQualities

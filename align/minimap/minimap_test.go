@@ -144,7 +144,7 @@ func TestMapPlaces(t *testing.T) {
 
 	forward := append([]byte(nil), c[5000:8000]...)
 	reverse := append([]byte(nil), c[9000:12000]...)
-	align.ReverseComplement(reverse)
+	genome.ReverseComplement(reverse)
 	chimera := append(append([]byte(nil), c[1000:4000]...), g.Contig("c1").Seq[2000:4000]...)
 	for _, tc := range []struct {
 		name string

@@ -64,7 +64,7 @@ func NewPlacerMetrics(reg prometheus.Registerer, stage string) *PlacerMetrics {
 		}, []string{"outcome"}),
 		without: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "read_parts_without_barcode_total",
-			Help: "Reads, or parts of reads, on which a barcode was looked for and none found, by why.",
+			Help: "Reads, or parts of reads, on which a barcode was searched for and none found, by why.",
 		}, []string{"reason"}),
 	}
 	if stage == Name { // the only one whose reads come with tags

@@ -6,6 +6,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/record"
@@ -53,7 +54,7 @@ func (p *Placer) modified(read *Read, part Part, a *align.Alignment, ref []byte,
 	bases := slices.Clone(part.Called.Sequence)
 	from, to := a.QueryStart, a.QueryEnd
 	if a.Reverse {
-		align.ReverseComplement(bases)
+		genome.ReverseComplement(bases)
 		from, to = len(bases)-a.QueryEnd, len(bases)-a.QueryStart
 	}
 	var cigar sam.Cigar

@@ -132,7 +132,7 @@ func TestCalledReadsBecomeSegments(t *testing.T) {
 	contig := g.Contigs[0]
 	forward := slices.Clone(contig.Seq[1000:3000])
 	backward := slices.Clone(contig.Seq[5000:6000])
-	align.ReverseComplement(backward)
+	genome.ReverseComplement(backward)
 	ramp := make([]byte, 1000)
 	for i := range ramp {
 		ramp[i] = byte(1 + i%50)

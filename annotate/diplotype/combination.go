@@ -37,7 +37,7 @@ func (d *Definitions) combine(genotypes []Genotype, c *Call) {
 	case len(known) == 0:
 		return
 	case len(groups) > maxCombinedGroups:
-		c.Refused = fmt.Sprintf("%d groups of heterozygous positions without common phase, and combinations of alleles are looked for in at most %d: phase the calls", len(groups), maxCombinedGroups)
+		c.Refused = fmt.Sprintf("%d groups of heterozygous positions without common phase, and combinations of alleles are searched for in at most %d: phase the calls", len(groups), maxCombinedGroups)
 		return
 	}
 	pairs, all := make(map[Pair][2]named), true

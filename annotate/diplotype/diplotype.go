@@ -212,7 +212,7 @@ func (d *Definitions) Call(genotypes []Genotype) Call {
 	candidates := d.candidates(known, &c)
 	groups := d.groups(known, genotypes)
 	if len(groups) > maxGroups {
-		c.Refused = fmt.Sprintf("%d groups of heterozygous positions without common phase, at most %d can be looked at: phase the calls", len(groups), maxGroups)
+		c.Refused = fmt.Sprintf("%d groups of heterozygous positions without common phase, at most %d can be examined: phase the calls", len(groups), maxGroups)
 		return c
 	}
 	c.Pairs, c.Also = d.pairs(known, genotypes, groups, candidates)

@@ -84,7 +84,7 @@ func FromReference(r *streampb.Reference) Reference {
 func (r Reference) Record(topic string) (stream.Out, error) {
 	value, err := json.Marshal(r)
 	if err != nil {
-		return stream.Out{}, fmt.Errorf("encoding what is told of %s:%d-%d: %w", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End, err)
+		return stream.Out{}, fmt.Errorf("encoding what is reported of %s:%d-%d: %w", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End, err)
 	}
 	key := stream.ReferenceKey(r.Sample, r.Stretch.Contig, r.Stretch.Pos-1)
 	headers := append(CloudEvent(TypeReference, r.Run, ID(TypeReference, r.Run, string(key)+"/"+strconv.FormatUint(r.Revision, 10))),

@@ -169,7 +169,7 @@ func (all *Genes) warn() {
 		if n > shown {
 			list += fmt.Sprintf(" and %d more", n-shown)
 		}
-		all.Warnings = append(all.Warnings, "transcripts of a coding biotype have no CDS, so that all of them is told as intron, as bcftools csq does: "+list)
+		all.Warnings = append(all.Warnings, "transcripts of a coding biotype have no CDS, so that all of them is reported as intron, as bcftools csq does: "+list)
 	}
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(all.unknown)) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
 )
 
 // spliceNames are the changes by the rule splice, in SpliceAI's order.
@@ -53,8 +54,8 @@ func (r *Rule) planSplice(a *annotate.Spelled, w *Windows) []Job {
 		changed := make([]byte, 0, length+len(alt))
 		changed = append(append(append(changed, window[:half]...), alt...), window[half+len(ref):]...)
 		if !gene.Forward {
-			reverseComplement(window)
-			reverseComplement(changed)
+			genome.ReverseComplement(window)
+			genome.ReverseComplement(changed)
 		}
 		j.ref = []int{w.add(window)}
 		for wanted := len(changed) - r.m.Input.Context; wanted > 0; wanted -= r.m.positions() {

@@ -53,8 +53,8 @@ func (r *Rule) planTracks(a *annotate.Spelled, w *Windows) []Job {
 	changed = appendBases(changed, a.Contig, at+len(ref), length-len(changed))
 	j.ref, j.alt = []int{w.add(window)}, []int{w.add(changed)}
 	if r.m.Input.Strand == BothStrands {
-		reverseComplement(window)
-		reverseComplement(changed)
+		genome.ReverseComplement(window)
+		genome.ReverseComplement(changed)
 		j.ref, j.alt = append(j.ref, w.add(window)), append(j.alt, w.add(changed))
 	}
 	return []Job{j}

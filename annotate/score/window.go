@@ -1,21 +1,5 @@
 package score
 
-// complement has the complements of bases, and N for all other letters.
-var complement = func() (t [256]byte) {
-	for i := range t {
-		t[i] = 'N'
-	}
-	t['A'], t['C'], t['G'], t['T'] = 'T', 'G', 'C', 'A'
-	return t
-}()
-
-// reverseComplement turns bases to the other strand, in place.
-func reverseComplement(s []byte) {
-	for i, j := 0, len(s)-1; i <= j; i, j = i+1, j-1 {
-		s[i], s[j] = complement[s[j]], complement[s[i]]
-	}
-}
-
 // Encoder writes windows as a network wants them.
 type Encoder struct {
 	channel [256]int8 // -1: unknown

@@ -17,6 +17,7 @@ import (
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/basecall/eval"
+	"github.com/porestream/porestream/genome"
 )
 
 // byHand is a read with every kind of error, worked out by hand. In the direction of the
@@ -41,7 +42,7 @@ func byHand(reverse bool) (*align.Read, *align.Alignment, []byte) {
 	}
 	ref := []byte(before + target + after)
 	if reverse {
-		align.ReverseComplement(ref)
+		genome.ReverseComplement(ref)
 		a.Reverse, a.Start, a.End = true, len(after), len(after)+len(target)
 		slices.Reverse(a.Ops)
 	}
@@ -165,7 +166,7 @@ type naive struct {
 func columns(read *align.Read, a *align.Alignment, ref []byte) (top, bottom, qualities []byte) {
 	target, ops := slices.Clone(ref[a.Start:a.End]), slices.Clone(a.Ops)
 	if a.Reverse {
-		align.ReverseComplement(target)
+		genome.ReverseComplement(target)
 		slices.Reverse(ops)
 	}
 	q, r := a.QueryStart, 0
@@ -276,7 +277,7 @@ func randomCase(rnd *rand.Rand, name string) (*align.Read, *align.Alignment, []b
 	a.End = a.Start + 100 + rnd.IntN(150)
 	target := slices.Clone(ref[a.Start:a.End])
 	if a.Reverse {
-		align.ReverseComplement(target)
+		genome.ReverseComplement(target)
 	}
 	var ops []align.Op
 	add := func(kind align.OpKind) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/genome"
 )
 
 // Letters beside the four bases.
@@ -55,7 +56,7 @@ func (w *workspace) load(read *align.Read, a *align.Alignment, ref []byte) error
 	w.target = plain(w.target[:0], ref[a.Start:a.End])
 	ops := slices.Clone(a.Ops)
 	if a.Reverse {
-		align.ReverseComplement(w.target)
+		genome.ReverseComplement(w.target)
 		slices.Reverse(ops)
 	}
 	if err := w.check(ops); err != nil {

@@ -162,7 +162,7 @@ func (n Network) narrowed(f ScoreForm) (Network, error) {
 			bound.source, e.constant("step", onnxpb.TensorProto_FLOAT, binary.LittleEndian.AppendUint32(nil, math.Float32bits(unit))),
 			e.constant("zero", onnxpb.TensorProto_INT8, []byte{0}),
 		}, output)
-		addends := formPrefix + ".told"
+		addends := formPrefix + ".addends"
 		e.node(opCast, []string{bound.unclipped}, addends, to(onnxpb.TensorProto_FLOAT)) // costs nothing where it is that
 		e.node("ReduceSum", []string{addends, e.constant("axis", onnxpb.TensorProto_INT64, binary.LittleEndian.AppendUint64(nil, math.MaxUint64), 1)}, n.form.sums,
 			&onnxpb.AttributeProto{Name: "keepdims", Type: onnxpb.AttributeProto_INT, I: 0})

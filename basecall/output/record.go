@@ -9,6 +9,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/genome"
 	modrecord "github.com/porestream/porestream/modbase/record"
 	"github.com/porestream/porestream/signal"
 )
@@ -83,7 +84,9 @@ func (h *htsWriter) aligned(r Record, i int, name string) (*sam.Record, error) {
 	}
 	if a.Reverse {
 		record.Flags |= sam.Reverse
-		record.Seq = sam.NewSeq(reverseComplement(r.Called.Sequence))
+		other := slices.Clone(r.Called.Sequence)
+		genome.ReverseComplement(other)
+		record.Seq = sam.NewSeq(other)
 		record.Qual = slices.Clone(r.Called.Qualities)
 		slices.Reverse(record.Qual)
 	}
@@ -185,24 +188,4 @@ func (t *tags) addText(name, value string) {
 	if value = clean(value); value != "" {
 		t.add(name, value)
 	}
-}
-
-// reverseComplement returns the other strand of a sequence of ACGT.
-func reverseComplement(sequence []byte) []byte {
-	out := make([]byte, len(sequence))
-	for i, base := range sequence {
-		complement := byte('N')
-		switch base {
-		case 'A':
-			complement = 'T'
-		case 'C':
-			complement = 'G'
-		case 'G':
-			complement = 'C'
-		case 'T':
-			complement = 'A'
-		}
-		out[len(out)-1-i] = complement
-	}
-	return out
 }

@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_basecall_waiting_reads",
 			Help: "Reads that have ended and wait for their model, which is being loaded.",
 		}),
-		modifiedBases: counter("modified_bases_judged_total", "Bases of reads that models of --modified-bases have judged."),
+		modifiedBases: counter("modified_bases_judged_total", "Bases of reads that models of --modified-bases have scored."),
 		modifiedParts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_basecall_modified_parts_total",
 			Help: "Called reads, or parts of them between signal gaps, by what --modified-bases came to: called; no_model (none is for the run); no_numbers (its scores were none).",

@@ -112,7 +112,7 @@ const (
 	// Processes: none breaks down by itself.
 	Processes = "no process breaks down"
 	// Content: there is something to check.
-	Content = "there is something to judge"
+	Content = "there is something to check"
 )
 
 // maxPerCheck bounds the violations reported of each promise; how many more there are is said.

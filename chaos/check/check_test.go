@@ -174,7 +174,7 @@ func TestEveryViolationIsFound(t *testing.T) {
 			check.Violation{Check: check.Processes, What: "panic: index out of range", Where: "processor-1, process 7", Evidence: "11s after the start"}},
 		{"a process that does not stop", func(_ *testing.T, e *check.Evidence) {
 			e.History[6] = history.Event{At: 11_000, Kind: history.StopsLate, Name: "processor-1", Detail: "not within 45s"}
-		}, check.Violation{Check: check.Processes, What: "it did not stop when it was told to", Where: "processor-1", Evidence: "not within 45s"}},
+		}, check.Violation{Check: check.Processes, What: "it did not stop when it was asked to", Where: "processor-1", Evidence: "not within 45s"}},
 		{"an empty reference", func(_ *testing.T, e *check.Evidence) { e.Reference.Records["reads"] = nil },
 			check.Violation{Check: check.Content, What: "the run without faults left nothing on the topic", Where: "reads"}},
 		{"a reference without a result", func(_ *testing.T, e *check.Evidence) { e.Reference.VCF = nil },

@@ -76,7 +76,7 @@ func checkStates(r *report, states []Section) {
 func checkProcesses(r *report, events []history.Event) {
 	for _, e := range events {
 		if e.Kind == history.StopsLate {
-			r.add(Processes, e.Name, "it did not stop when it was told to", "%s, %v after the start", e.Detail, e.Since())
+			r.add(Processes, e.Name, "it did not stop when it was asked to", "%s, %v after the start", e.Detail, e.Since())
 		}
 		if e.Kind != history.ProcessExits {
 			continue

@@ -136,7 +136,7 @@ func (p *process) gone(err error) error {
 	case <-p.done:
 		return nil
 	default:
-		return fmt.Errorf("looking at %s: %w", p.name, err)
+		return fmt.Errorf("reading %s: %w", p.name, err)
 	}
 }
 

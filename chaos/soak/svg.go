@@ -66,7 +66,7 @@ var colours = [...]string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"}
 // Draw writes the series as a picture in SVG 1.1.
 func (s Series) Draw(w io.Writer, title string) error {
 	if len(s.Samples) < 2 {
-		return fmt.Errorf("drawing a soak: %d looks are too few", len(s.Samples))
+		return fmt.Errorf("drawing a soak: %d measurements are too few", len(s.Samples))
 	}
 	panels := s.panels()
 	var b strings.Builder

@@ -218,7 +218,7 @@ func (p *fileParser) source(node *yaml.Node) *listed {
 		p.fail(node, "a source without a kind: one of %s", strings.Join(kindNames(), ", "))
 	}
 	if s.name == "" && len(p.errors) == before {
-		p.fail(node, "a source without a name, which tells it from the others in the log, in metrics and in ingest status")
+		p.fail(node, "a source without a name, which distinguishes it in the log, in metrics and in ingest status")
 	}
 	if len(p.errors) > before {
 		return nil

@@ -173,7 +173,7 @@ func (c *connection) ensureTopics(ctx context.Context) error {
 	for _, topic := range []string{c.topics.Signal, c.topics.Called} {
 		partitions, err := c.client.Partitions(ctx, topic)
 		if err != nil {
-			return fmt.Errorf("looking at topic %s: %w", topic, err)
+			return fmt.Errorf("reading topic %s: %w", topic, err)
 		}
 		c.partitions[topic] = int32(partitions)
 	}

@@ -120,7 +120,7 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check SOURCES.yaml",
 		Short:   "Check a file of sources without starting any",
-		Long:    "Tells everything that is wrong with a file of sources, one line each, and whether the files and folders that it names are there. It connects to nothing.",
+		Long:    "Reports everything that is wrong with a file of sources, one line each, and whether the files and folders that it names are there. It connects to nothing.",
 		Example: `  ingest check sources.yaml`,
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -29,7 +29,7 @@ func fileSchema() ([]byte, error) {
 		if k.formerly != "" {
 			properties(s)["kind"] = map[string]any{"enum": []string{k.name, k.formerly}, "description": k.formerly + " is the former name"}
 		}
-		properties(s)["name"] = map[string]any{"type": "string", "pattern": sourceName.String(), "description": "tells the source from the others in the log, in metrics and in ingest status"}
+		properties(s)["name"] = map[string]any{"type": "string", "pattern": sourceName.String(), "description": "distinguishes the source from the others in the log, in metrics and in ingest status"}
 		if k.operands != "" {
 			required = append(required, k.operands)
 			properties(s)[k.operands] = described(texts(), k.operandsUsage)

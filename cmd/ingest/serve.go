@@ -38,7 +38,7 @@ func serveKind() kind {
 		name: serveName, use: "--brokers HOST:PORT --devices FILE --push-cert FILE --push-key FILE",
 		example: "serve --brokers kafka:9092 --devices devices.yaml --push-listen :9102 --push-cert server.pem --push-key server.key",
 		short:   "Take signal from devices that push it over gRPC",
-		long: "Serves the push API: devices register runs, send chunks and are told what is durable. " +
+		long: "Serves the push API: devices register runs, send chunks and learn what is durable. " +
 			"Killed and started again, it goes on where it stopped, and asks for nothing that it has acknowledged.",
 		endless: true, waiting: "connecting to Kafka",
 		make: func() source { return new(serving) },

@@ -49,7 +49,7 @@ alignments are written too, secondary ones are not. Records have the tags NM, MD
 de and SA, and one read group; with -y those of the reads' titles, too. MM, ML and MN are
 dropped, and counted, where they are not of the read as it is: something was cut off since.
 
-Records are held until all reads are aligned; those that --memory has no room for wait
+Records are held until all reads are aligned; those that --memory has no space for wait
 in temporary files (in TMPDIR). The output is the same whatever the threads and memory.`,
 		Example: `  pore align --ref ref.fa reads.fastq.gz > reads.sorted.bam`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),

@@ -90,7 +90,7 @@ func reportBCSQ(w io.Writer, a *haplotype.Annotator) {
 	}{
 		{a.Skipped, "records with errors have no BCSQ"},
 		{c.Colliding, "variants overlap one before them on their haplotype and are not part of it"},
-		{c.Polyploid, "looks at records with genotypes of more than two alleles, or none, found no haplotypes"},
+		{c.Polyploid, "reads records with genotypes of more than two alleles, or none, found no haplotypes"},
 		{c.Overflowed, "consequences do not fit in FORMAT/BCSQ (see --ncsq)"},
 	} {
 		if line.n > 0 {

@@ -117,7 +117,7 @@ func benchBasecallCommand() *cobra.Command {
 		Long: `Calls reads of POD5 and BLOW5 files again and again, in turns with as many windows
 through the bare network: the same model, device, batch and sessions. On a CPU it
 does so on one core, too (--scaling); on a GPU it tries batches of doubling size until
-the memory is used up (--sweep), and tells the GPU's utilisation and the energy for a
+the memory is used up (--sweep), and reports the GPU's utilisation and the energy for a
 million bases by the driver's counters: docs/operate/devices.md.`,
 		Example: `  pore bench basecall --rounds 5 reads.pod5
   pore bench basecall --device cuda:0 --sweep-batches 256,512,1024 reads.pod5`,

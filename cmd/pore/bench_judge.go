@@ -23,7 +23,7 @@ func benchScoringCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge",
 		Short: "Throughput of a variant model against the bare network",
-		Long: `Has made-up alleles judged by several callers at once, in turns with as many
+		Long: `Has made-up alleles scored by several callers at once, in turns with as many
 examples through the bare network: the same model, device, batch and sessions.`,
 		Example: `  pore bench judge --rounds 5`,
 		Args:    cli.Args(cobra.NoArgs),

@@ -481,7 +481,7 @@ func reportPrimers(w io.Writer, logger *slog.Logger, path string, scheme *primer
 // warnOfMotifs warns of motifs that reads of one strand get wrong.
 func warnOfMotifs(logger *slog.Logger, motifs []event.MotifCount) {
 	for _, m := range motifs {
-		logger.Warn("reads of one strand get a motif wrong, and what it makes look like variants is filtered: call the signal with a newer basecalling model, or look at both strands", "motif", m.String())
+		logger.Warn("reads of one strand get a motif wrong, and what it makes look like variants is filtered: call the signal with a newer basecalling model, or compare both strands", "motif", m.String())
 	}
 }
 

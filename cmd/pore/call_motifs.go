@@ -40,7 +40,7 @@ func modifiedMotifs(ctx context.Context, path, sample string, g *genome.Genome, 
 	}
 	found, err := finder.Find(ctx)
 	letters = motif.Letters(found)
-	logger.Info("motifs that are modified were looked for", "found", strings.Join(letters, " "), "reads with calls", counts.Tagged)
+	logger.Info("motifs that are modified were searched for", "found", strings.Join(letters, " "), "reads with calls", counts.Tagged)
 	return letters, err
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
 )
 
@@ -31,7 +30,7 @@ func TestModifiedMotifsOfASample(t *testing.T) {
 			read := []byte(bases)
 			if i > 1 {
 				flag = 16
-				align.ReverseComplement(read)
+				genome.ReverseComplement(read)
 			}
 			tags := modifiedAt(read, "GATC", 1, group == "a")
 			fmt.Fprintf(&sam, "%d%s\t%d\tc\t%d\t60\t2000M\t*\t0\t0\t%s\t*\tRG:Z:%s\t%s\n", start, group, flag, start+1, bases, group, tags)

@@ -42,11 +42,11 @@ func carryOverCommand() *cobra.Command {
 		Long: `Reads the calls of a run's samples, one sample in each file, counts in the run's
 alignments which reads of which sample show each allele, called or not, and writes the
 calls with how much of an allele is carry-over at most: reads of other samples that
-got the wrong barcode, or what a negative control shows. What can't be told from it has the filter
+got the wrong barcode, or what a negative control shows. What can't be distinguished from it has the filter
 CarryOver. A control has no file of calls, or one that is passed on as it is.
 
 pore call --control does both at once, pore run --control for a whole run. Reads count
-that pore call would look at; docs/files/carryover.md tells the rule.`,
+that pore call would examine; docs/files/carryover.md has the rule.`,
 		Example: `  pore carryover --ref ref.fa --no-template-control water --alignments plate.bam -o 'marked/{sample}.vcf.gz' calls.*.vcf.gz
   pore carryover --ref ref.fa --sample-sheet sheet.csv --alignments barcode01.bam --alignments barcode02.bam -o '{sample}.vcf' *.calls.vcf`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
@@ -73,7 +73,7 @@ func markFiles(ctx context.Context, cfg carryOverConfig, paths []string) error {
 	case !isPattern(cfg.output):
 		return cli.Usagef("-o with %s in it is required: the names of the files for the calls", samplePlace)
 	case !cfg.controls.Named() && cfg.sheet == "":
-		return cli.Usagef("--control, --no-template-control or --sample-sheet is required: nothing else tells what carry-over there is")
+		return cli.Usagef("--control, --no-template-control or --sample-sheet is required: nothing else shows what carry-over there is")
 	case cfg.threads < 0:
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
@@ -170,7 +170,7 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 			return err
 		}
 		if len(samples) == 0 {
-			return fmt.Errorf("%s: its read groups name no sample (SM), so nothing tells whose reads they are", path)
+			return fmt.Errorf("%s: its read groups name no sample (SM), so nobody knows whose reads they are", path)
 		}
 		for _, sample := range samples {
 			m.of[sample] = append(m.of[sample], path)

@@ -25,14 +25,14 @@ func consensusCommand() *cobra.Command {
 	var cfg consensusConfig
 	cmd := &cobra.Command{
 		Use:   "consensus --ref FASTA [--callable BED] CALLS.vcf|-",
-		Short: "Make a sample's sequence of its calls: N where reads don't tell, IUPAC where they tell two bases",
+		Short: "Make a sample's sequence of its calls: N where reads leave it open, IUPAC where they show two bases",
 		Long: `Writes the reference with a sample's calls in it, as FASTA. A position has a base only
-where reads tell it: by a call that passed its filters, by a block of a gVCF with
+where reads show it: by a call that passed its filters, by a block of a gVCF with
 --min-depth reads at least, or by a stretch that is CALLABLE in --callable. Everything else is N, also
-what failed a filter and what two records tell in two ways.
+what failed a filter and what two records say in two ways.
 
 The calls are those of pore call or of any VCF with genotypes. Without the blocks of a
-gVCF, --callable is needed, as nothing else tells where reads are.`,
+gVCF, --callable is needed, as nothing else says where reads are.`,
 		Example: `  pore call --ref ref.fa --gvcf reads.bam | pore consensus --ref ref.fa - > consensus.fa
   pore consensus --ref ref.fa --callable results/callable.bed results/variants.vcf -o consensus.fa`,
 		Args: cli.Args(cobra.ExactArgs(1)),
@@ -79,7 +79,7 @@ func makeConsensus(cfg consensusConfig, path string, stdin io.Reader, stdout io.
 		return err
 	}
 	if !c.HasCoverage() {
-		return fmt.Errorf("%s: it has no blocks of a gVCF, so nothing tells where reads are: give --callable, or a VCF of pore call --gvcf", path)
+		return fmt.Errorf("%s: it has no blocks of a gVCF, so nothing says where reads are: give --callable, or a VCF of pore call --gvcf", path)
 	}
 	if cfg.name == "" {
 		cfg.name = cfg.sample
@@ -88,7 +88,7 @@ func makeConsensus(cfg consensusConfig, path string, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d bases, %d of them unknown (N); %d changes, %d places with several alleles, %d alleles that failed a filter or have too few reads, %d told in two ways, %d structural\n",
+	fmt.Fprintf(os.Stderr, "%s: %d bases, %d of them unknown (N); %d changes, %d places with several alleles, %d alleles that failed a filter or have too few reads, %d said in two ways, %d structural\n",
 		cfg.name, total.Bases, total.Unknown, total.Applied, total.Ambiguous, total.Filtered, total.Conflicts, total.Unresolved)
 	return nil
 }

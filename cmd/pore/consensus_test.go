@@ -40,7 +40,7 @@ func TestConsensusOfFiles(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--ref", ref, plain}, plain + ": it has no blocks of a gVCF, so nothing tells where reads are: give --callable"},
+		{[]string{"--ref", ref, plain}, plain + ": it has no blocks of a gVCF, so nothing says where reads are: give --callable"},
 		{[]string{"--ref", ref, "--sample", "s2", gvcf}, gvcf + `: it has no sample "s2"; there is s1`},
 		{[]string{"--ref", file("other.fa", ">one\nACTTACGTAC\n"), gvcf}, gvcf + ": line 4: REF is G, and the reference has T there: another reference"},
 		{[]string{"--ref", ref, "--ambiguous", "x", gvcf}, `--ambiguous "x": want iupac, n or major`},

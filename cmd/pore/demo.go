@@ -174,7 +174,7 @@ func demoData(given string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("the demo's recording was not found: looked in %s; name its folder with --data", strings.Join(candidates, " and "))
+	return "", fmt.Errorf("the demo's recording was not found in %s: name its folder with --data", strings.Join(candidates, " and "))
 }
 
 // expected is one variant of the truth.

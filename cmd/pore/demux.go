@@ -131,7 +131,7 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	case ends.Kit != nil:
 		logger.Warn("most reads have no barcode: is it the kit that the library was made with?", "unclassified", without, "of", all)
 	default:
-		logger.Warn("most reads have no barcode in their tag BC: --kit-name looks for them in the sequences", "unclassified", without, "of", all)
+		logger.Warn("most reads have no barcode in their tag BC: --kit-name searches the sequences for them", "unclassified", without, "of", all)
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "READS\tBASES\t\tBARCODE")

@@ -26,7 +26,7 @@ func diplotypeCommand() *cobra.Command {
 		Short: "Named alleles of genes (star alleles), from calls",
 		Long: `Writes a line for each sample and gene: the pairs of named alleles that explain
 the calls with the most positions that define them, with semicolons between them
-where it can't be told which; all other pairs that explain the calls; alleles all
+where it can't be decided which; all other pairs that explain the calls; alleles all
 of whose positions are missing, so that they may be there; the positions that are
 missing, those with bases that no allele has, and why there is no pair. Definitions
 are PharmCAT's JSON files; - is standard input. What no record speaks of is missing,

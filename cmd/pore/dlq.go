@@ -41,7 +41,7 @@ type dlqConfig struct {
 func dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq",
-		Short: "Look at records that could not be processed, and send them back",
+		Short: "List records that could not be processed, and send them back",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())

@@ -25,7 +25,7 @@ import (
 func evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval",
-		Short: "Judge reads by their genome, and variants by a truth",
+		Short: "Evaluate reads by their genome, and variants by a truth",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name what to evaluate; see %s --help", cmd.CommandPath())
@@ -60,10 +60,10 @@ SNPs and indels, with genotypes and without, and for parts of the reference such
 homopolymers; and of whole events by kind, where half of an MNP or delins is an error.
 Both files are VCF, plain or gzipped, sorted; - is standard input.
 
-With --events instead of CALLS.vcf the calls are what a stream told, a JSON document
+With --events instead of CALLS.vcf the calls are what a stream reported, a JSON document
 per line as pore consume --format json prints them: what stands at the end and at
 moments before is compared, and how often calls were revised, changed and taken back,
-and when those that are right were there, is told besides.`,
+and when those that are right were there, is reported besides.`,
 		Example: `  pore eval variants --ref ref.fa --truth truth.vcf.gz calls.vcf
   pore eval variants --ref ref.fa --truth truth.vcf.gz --events events.jsonl`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),

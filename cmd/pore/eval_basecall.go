@@ -45,7 +45,7 @@ func evalBasecallCommand() *cobra.Command {
 	var cfg evalBasecallConfig
 	cmd := &cobra.Command{
 		Use:   "basecall --ref FASTA {READS.fastq | READS.bam | READS.sam}...",
-		Short: "Judge called reads by the genome that they came from",
+		Short: "Evaluate called reads by the genome that they came from",
 		Long: `Prints how identical reads are to a reference, their errors by kind, what becomes of
 homopolymers, the contexts and motifs with the most errors, and how far base qualities
 can be believed. Files are FASTQ, plain or gzipped, SAM or BAM; - is standard input.
@@ -359,7 +359,7 @@ func (j *readEvaluator) count(tally *eval.Tally, aligner *minimap.Aligner, c *ca
 func sequenced(rec *sam.Record, ref []byte) *align.Read {
 	read := &align.Read{ID: rec.Name, Seq: hts.Bases(rec, ref), Qualities: slices.Clone(hts.Qualities(rec))}
 	if rec.Flags&sam.Reverse != 0 {
-		align.ReverseComplement(read.Seq)
+		genome.ReverseComplement(read.Seq)
 		slices.Reverse(read.Qualities)
 	}
 	return read

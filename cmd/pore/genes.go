@@ -32,11 +32,11 @@ func genesCommand() *cobra.Command {
 		Long: `Writes the protein-coding genes of a genome as GFF3, for genomes that come as FASTA
 without annotation. What genes look like is learnt from the genome itself, and from a
 prior where the genome is short. The genetic code is found if it isn't given. Genes
-that the end of a contig cuts are told as partial.
+that the end of a contig cuts are reported as partial.
 
 With --proteins, a gene whose protein is like one of those gets its name, product and
 terms, and the identity and coverage of the two. Others stay without a name. What is
-left of a broken gene is told as a pseudogene.
+left of a broken gene is reported as a pseudogene.
 
 It finds no introns: for a eukaryote, give the GFF3 of AUGUSTUS, Helixer or Tiberius to
 pore annotate and the others. Counts come last, on standard error.`,

@@ -41,7 +41,7 @@ import (
 func modelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "List, check and convert models that basecall or judge variants",
+		Short: "List, check and convert models that basecall or score variants",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name what to do with models: %s ls, check, verify or convert", cmd.CommandPath())
@@ -392,8 +392,8 @@ func modelVerifyCommand() *cobra.Command {
 		Short: "Run a model, and compare it with what it was converted from",
 		Long: `Loads a model onto a device, which checks the network's ends and that a window's
 scores don't depend on its batch, and calls a made-up read twice: both must be
-alike. It tells how the network is computed there, names nodes that a GPU leaves to the CPU, and
-tells what Porestream's own kernels compute, or why they don't. A variant model judges made-up examples in two ways instead, all at once
+alike. It reports how the network is computed there, names nodes that a GPU leaves to the CPU, and
+reports what Porestream's own kernels compute, or why they don't. A variant model scores made-up examples in two ways instead, all at once
 and one by one, a sequence model made-up windows likewise, and a modified-base model a made-up read twice. With --from the model of Bonito or Dorado that a basecaller was
 converted from is converted again, and must give the same networks byte by byte.`,
 		Example: `  pore model verify --from dna_r10.4.1_e8.2_400bps_hac@v5.0.0 models/r10-hac`,
@@ -574,7 +574,7 @@ func verifyModifiedModel(ctx context.Context, cfg verifyConfig, path string, std
 		return fmt.Errorf("verifying %w", err)
 	}
 	if first.MM() != second.MM() || !bytes.Equal(first.ML(), second.ML()) {
-		return fmt.Errorf("verifying model %s: the same read was judged in two ways on %s", model.Name, caller.Device())
+		return fmt.Errorf("verifying model %s: the same read was scored in two ways on %s", model.Name, caller.Device())
 	}
 	row := newModifiedRow(model, path)
 	v := verifiedModified{Model: model.Name, Device: caller.Device(), Codes: row.Codes, SHA256: model.SHA256, Bases: len(first.Lists[0].Skips)}
@@ -622,7 +622,7 @@ func verifyVariantModel(cfg verifyConfig, name string, stdout io.Writer) (err er
 		}
 	}
 	if !slices.EqualFunc(all, single, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
-		return fmt.Errorf("verifying model %s: examples are judged otherwise among others than alone on %s", name, scorer.Device())
+		return fmt.Errorf("verifying model %s: examples are scored otherwise among others than alone on %s", name, scorer.Device())
 	}
 	v := verifiedVariant{
 		Model: model.Manifest.Name, Device: scorer.Device(), Examples: count,
@@ -730,7 +730,7 @@ for --modified-bases, which takes them as they are, too. Dorado's follows the ba
 unless --basecaller names another, or any.
 
 Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras. Several are
-averaged. It writes a folder for --network FOLDER. What its licence is has to be told.`,
+averaged. It writes a folder for --network FOLDER. Its licence has to be given.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
   pore model convert --out 5mCG_5hmCG.onnx --basecaller any dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3
   pore model convert --out deepmod2.onnx DeepMod2/src/models/transformer/R9.4.1

@@ -14,8 +14,8 @@ import (
 	"github.com/biogo/hts/bam"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase/modbasetest"
 )
 
@@ -25,19 +25,19 @@ import (
 func TestAlignKeepsModifiedBases(t *testing.T) {
 	const reads, length = 10_000, 50_000
 	rng := rand.New(rand.NewPCG(44, 3))
-	genome := make([]byte, length)
-	for i := range genome {
-		genome[i] = "ACGT"[rng.IntN(4)]
+	reference := make([]byte, length)
+	for i := range reference {
+		reference[i] = "ACGT"[rng.IntN(4)]
 	}
 	dir := t.TempDir()
 	ref := filepath.Join(dir, "ref.fa")
-	require.NoError(t, os.WriteFile(ref, []byte(">r\n"+string(genome)+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(ref, []byte(">r\n"+string(reference)+"\n"), 0o600))
 	stretch := func(reverse bool) []byte {
 		n := 120 + rng.IntN(80)
 		at := rng.IntN(length - n)
-		bases := bytes.Clone(genome[at : at+n])
+		bases := bytes.Clone(reference[at : at+n])
 		if reverse {
-			align.ReverseComplement(bases)
+			genome.ReverseComplement(bases)
 		}
 		bases[n/2] = 'A'
 		return append(bases[:n/3], bases[n/3+1:]...)
@@ -213,8 +213,8 @@ func TestPileupPanel(t *testing.T) {
 	}
 	require.Equal(t, "#site\tstate\tmodified\tcalls\ncg3\t.\t1\t2\ncg1\t1\t2\t3\ncg2\t1\t2\t2\n", read("v.tsv"))
 	require.Equal(t, "#name\tcontig\tstart\tend\tkind\tcode\tstate\tshare\tdepth\tpositions\twrong\treason\n"+
-		"all\tr\t0\t12\tmethylated\tm\tNOT_CALLABLE\t0.7143\t2.3\t6\t1\ttoo few molecules to tell\n"+
-		"first\tr\t0\t4\thalf\tm\tNOT_CALLABLE\t0.6667\t3.0\t2\t1\ttoo few molecules to tell\n", read("a.tsv"))
+		"all\tr\t0\t12\tmethylated\tm\tNOT_CALLABLE\t0.7143\t2.3\t6\t1\ttoo few molecules to decide\n"+
+		"first\tr\t0\t4\thalf\tm\tNOT_CALLABLE\t0.6667\t3.0\t2\t1\ttoo few molecules to decide\n", read("a.tsv"))
 
 	h := filepath.Join(dir, "{haplotype}")
 	_, err = poreWith(t, nil, append(args, "--haplotypes", "-o", h+".bed", "--answers", h+".a", "--vector", h+".v", in)...)
@@ -267,7 +267,7 @@ func TestPileupRefuses(t *testing.T) {
 		{"", "--cpg x.bam", "--ref is required"},
 		{"", "--combine-strands x.bam", "give --cpg or --motif"},
 		{"", "--combine-strands --motif CHH,0 --ref " + ref + " x.bam", "CHH,0 doesn't read the same on both strands"},
-		{"", "--find-motifs m.tsv x.bam", "--find-motifs looks for what is around modified bases"},
+		{"", "--find-motifs m.tsv x.bam", "--find-motifs compares what is around modified bases"},
 		{"", "--find-motifs m.tsv --cpg --ref " + ref + " x.bam", "leave --motif, --cpg, --combine-mods and --haplotypes out"},
 		{"", "--find-motifs m.tsv -o ./m.tsv --ref " + ref + " x.bam", "--find-motifs and -o are both m.tsv: name a file for each"},
 		{"", "--find-motifs - --ref " + ref + " x.bam", "--find-motifs and -o are both -: name a file for each"},

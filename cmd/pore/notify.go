@@ -31,7 +31,7 @@ func notifyCommand() *cobra.Command {
 	var cfg notifyConfig
 	cmd := &cobra.Command{
 		Use:   "notify --config YAML --brokers HOST:PORT",
-		Short: "Tell people and programs of alerts, by mail and webhook",
+		Short: "Notify people and programs of alerts, by mail and webhook",
 		Long: `Sends the alerts of panels to the destinations of a file, webhooks and mail, until
 Ctrl-C. Every alert is sent at least once, in order, and has the same id when it is sent
 again; what a destination has is committed to Kafka, so a restart goes on there. A

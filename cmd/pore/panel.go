@@ -47,7 +47,7 @@ func panelCheckCommand() *cobra.Command {
 		Short: "Check panels against a reference and its genes",
 		Long: `Writes a line for each rule, and for each allele of rules that name several:
 what it means on the reference, and the depth that NEGATIVE needs. A panel with
-faults is refused: they are told with file and line, and the exit code is 1. PANEL
+faults is refused: they are reported with file and line, and the exit code is 1. PANEL
 is a file, or the name of a ready panel (pore panel ls).`,
 		Example: `  pore panel check --ref ref.fa --gff genes.gff3 panel.yaml`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),

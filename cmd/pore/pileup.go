@@ -133,11 +133,11 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 	every := given == [4]bool{true, true, true, true}
 	switch {
 	case len(opts.Motifs) > 0 && cfg.reference == "":
-		err = errors.New("--ref is required: motifs are looked for in the reference genome")
+		err = errors.New("--ref is required: motifs are searched for in the reference genome")
 	case cfg.found != "" && cfg.reference == "":
-		err = errors.New("--ref is required: --find-motifs looks for what is around modified bases in the reference genome")
+		err = errors.New("--ref is required: --find-motifs compares what is around modified bases in the reference genome")
 	case cfg.found != "" && (len(opts.Motifs) > 0 || cfg.combine || cfg.haplotypes):
-		err = errors.New("--find-motifs looks at all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
+		err = errors.New("--find-motifs takes all positions and reads, each modification by itself: leave --motif, --cpg, --combine-mods and --haplotypes out")
 	case cfg.sharedFile() != nil:
 		err = cfg.sharedFile()
 	case (cfg.panel.rules == "") != (cfg.answers == ""), (cfg.panel.sites == "") != (cfg.vector == ""):

@@ -18,7 +18,7 @@ func reportCommand() *cobra.Command {
 		Short: "Make one HTML file of a run's results, for people",
 		Long: `Reads the folder that pore run has written and makes one HTML file of it: what was found
 in which sample and what to do, markers by sample, depth (of runs with --gvcf), reads and
-quality, versions, and what was not looked at. It needs no network and no script, prints on
+quality, versions, and what was not examined. It needs no network and no script, prints on
 A4, and is the same for the same folder. pore run writes it at its end, as DIR/report.html.
 
 Places are links to a running IGV desktop. DIR/igv_session.xml, which pore run writes and

@@ -88,7 +88,7 @@ A sample sheet whose column type names negative_control and no_template_control,
 that reads of each other, or what the controls show, explain.
 
 Reads that are called already are taken as well: FASTQ, SAM, BAM or CRAM files, folders of
-them as MinKNOW lays them out, or - for a pipe. What a file holds tells its content; of a
+them as MinKNOW lays them out, or - for a pipe. What a file holds follows from its content; of a
 folder with both, signal is taken, or what --input says. Alignments are dropped.`,
 		Example: `  pore run --ref ref.fa --gff genes.gff3 --out results reads.pod5
   pore run --ref ref.fa --out results calls.bam
@@ -192,7 +192,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	switch {
 	case cfg.notify == "":
 	case len(opts.Panels) == 0:
-		return cli.Usagef("--notify tells of the alerts of panels: give --panel")
+		return cli.Usagef("--notify sends the alerts of panels: give --panel")
 	case cfg.notifyWait < 0:
 		return cli.Usagef("--notify-wait %v: want 0s or more", cfg.notifyWait)
 	default:
@@ -240,7 +240,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
 	}
 	if s.SilentBarcodes > 0 {
-		fmt.Fprintf(os.Stderr, "%d samples of barcodes without reads have no files; a sample sheet tells which there are\n", s.SilentBarcodes)
+		fmt.Fprintf(os.Stderr, "%d samples of barcodes without reads have no files; a sample sheet says which there are\n", s.SilentBarcodes)
 	}
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)

@@ -9,7 +9,7 @@ import (
 func signalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal",
-		Short: "Look at, check and convert files of recorded signal",
+		Short: "List, check and convert files of recorded signal",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name what to do with the files: %s info, check or convert", cmd.CommandPath())

@@ -21,7 +21,7 @@ func signalCheckCommand() *cobra.Command {
 		Short: "Read POD5, BLOW5 and FAST5 files to the last sample and say what is wrong",
 		Long: `Reads everything in files, or folders of them: tables, records, every piece of
 signal. Each problem is a line with the file, the place in it, what is wrong and
-what to do. The last line counts. Exit code 1 tells that something is wrong.`,
+what to do. The last line counts. Exit code 1: something is wrong.`,
 		Example: `  pore signal check reads.pod5 old.fast5`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

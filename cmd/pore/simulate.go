@@ -69,7 +69,7 @@ func simulateReadsCommand() *cobra.Command {
 errors of a profile, and writes FASTQ to standard output. The same seed makes the same
 bytes, whatever the number of threads.
 
-A read's name tells its number, haplotype and strand, and where it is from on the
+A read's name has its number, haplotype and strand, and where it is from on the
 reference, 1-based: r0000017_h2-_chr11:1204-13377.
 
 --variants takes "human" (1 SNP per 1,000 bases, 1 indel per 8,000), "human-events" (with

@@ -238,7 +238,7 @@ func alignSimulated(ctx context.Context, sampler *simulate.Sampler, index *minim
 					Bases: bytes.Clone(read.Seq[a.QueryStart:a.QueryEnd]), Qualities: bytes.Clone(read.Qualities[a.QueryStart:a.QueryEnd]),
 				}
 				if a.Reverse {
-					align.ReverseComplement(o.Bases)
+					genome.ReverseComplement(o.Bases)
 					slices.Reverse(o.Qualities)
 				}
 				out[i] = o

@@ -35,7 +35,7 @@ pore with a motor's irregular speed, noise and drift. Writes to the folder --out
   truth.vcf    the variants that were planted
   reads.tsv    where each read is from, 0-based half open, and when it was read where
 The same settings and seed make the same bytes, whatever the number of threads.
-docs/attach/simulator.md tells what is simulated, and how close to real reads it is;
+docs/attach/simulator.md describes what is simulated, and how close to real reads it is;
 ingest simulate plays the same run live.
 
 Its subcommands make basecalled reads, references with planted variants, and profiles

@@ -25,7 +25,7 @@ func sizeCommand() *cobra.Command {
 		Short: "Work out partitions, brokers, disks and processors for a site",
 		Long: `Prints what a site needs, with the arithmetic. --rate is what one processor
 basecalls, by pore bench basecall with the model and on the device that will be used.
-Kinds of sequencers: ` + strings.Join(names, ", ") + `. docs/operate/sizing.md tells where the figures are from.`,
+Kinds of sequencers: ` + strings.Join(names, ", ") + `. docs/operate/sizing.md says where the figures are from.`,
 		Example: `  pore size --sequencers minion=1 --rate 3.7e6 --replication 1 --spare 0 --retention 48h
   pore size --sequencers p48=1,gridion=5 --rate 50e6 --json`,
 		Args: cli.Args(cobra.NoArgs),

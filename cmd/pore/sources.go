@@ -29,7 +29,7 @@ import (
 func sourcesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sources",
-		Short: "Compile ClinVar, gnomAD, dbSNP and other sources of known variants, and look into them",
+		Short: "Compile ClinVar, gnomAD, dbSNP and other sources of known variants, and query them",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())
@@ -55,7 +55,7 @@ func sourcesBuild() *cobra.Command {
 		Short: "Compile a VCF, BED or TSV to a source for --source",
 		Long: `Compiles a VCF, BED or TSV, plain or gzipped, to a file for --source of pore
 annotate, pore run and processor. - is standard input. The file at OUT is replaced
-in one step: whoever has it open goes on with the old one, or takes the new one.`,
+in one step: a program that has it open goes on with the old one, or takes the new one.`,
 		Example: `  pore sources build --ref GRCh38.fa --name clinvar --version 2026-11 --fields CLNSIG,CLNREVSTAT clinvar.vcf.gz -o clinvar.pss
   pore sources build --ref GRCh38.fa --name panel --version 3 panel.bed -o panel.pss
   pore sources build --ref GRCh38.fa --name am --version 1 --columns chrom=CHROM,pos=POS,ref=REF,alt=ALT \

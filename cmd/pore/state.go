@@ -24,7 +24,7 @@ type stateConfig struct {
 func stateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
-		Short: "Look at the snapshots of the stages' state",
+		Short: "List the snapshots of the stages' state",
 		Args:  cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("name a command; see %s --help", cmd.CommandPath())

@@ -17,7 +17,7 @@ func summaryCommand() *cobra.Command {
 		Long: `Writes a table, a line for each read, to standard output: where its signal is from,
 how long it is, how good, and what its primary alignment is like, in the columns of
 a sequencing summary, as NanoPlot and pycoQC read it. start_time and template_start are
-seconds since the begin of the run, which the read groups tell (DT); start_time_utc is the
+seconds since the begin of the run, which the read groups state (DT); start_time_utc is the
 instant itself. The file may be another basecaller's; - is standard input.`,
 		Example: `  pore summary reads.bam > reads.tsv`,
 		Args:    cli.Args(cobra.ExactArgs(1)),

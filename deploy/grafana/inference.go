@@ -153,13 +153,13 @@ func times() []Panel {
 func variantScoring() []Panel {
 	return []Panel{
 		{
-			Kind: Lines, Title: "Alleles judged", Width: 6, Unit: "ops", Min: zero,
-			Description: "Alleles per second that the variant model judged, every time that one was looked at. None with the analytic model.",
+			Kind: Lines, Title: "Alleles scored", Width: 6, Unit: "ops", Min: zero,
+			Description: "Alleles per second that the variant model scored, each evaluation of one counted. None with the analytic model.",
 			Queries:     []Query{{Expr: `sum by (model) (rate(porestream_variant_examples_total[$__rate_interval]))`, Legend: "{{model}}"}},
 		},
 		{
-			Kind: Lines, Title: "Wait for a judgement", Width: 6, Unit: "s", Min: zero,
-			Description: "Time that a region waits for the variant model to judge all alleles of one evaluation.",
+			Kind: Lines, Title: "Wait for scores of alleles", Width: 6, Unit: "s", Min: zero,
+			Description: "Time that a region waits for the variant model to score all alleles of one evaluation.",
 			Queries: []Query{
 				{Expr: durationQuantile("0.5", "porestream_variant_judge_duration_seconds"), Legend: "median, {{model}}"},
 				{Expr: durationQuantile("0.99", "porestream_variant_judge_duration_seconds"), Legend: "99 %, {{model}}"},
@@ -167,7 +167,7 @@ func variantScoring() []Panel {
 		},
 		{
 			Kind: Lines, Title: "Alleles per evaluation", Width: 6, Unit: "short", Min: zero,
-			Description: "Mean number of alleles that are judged together. Those of regions that wait at the same time share batches.",
+			Description: "Mean number of alleles that are scored together. Those of regions that wait at the same time share batches.",
 			Queries: []Query{{
 				Expr: `sum by (model) (rate(porestream_variant_examples_total[$__rate_interval]))
   / (sum by (model) (rate(porestream_variant_judge_duration_seconds_count[$__rate_interval])) > 0)`,

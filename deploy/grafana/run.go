@@ -79,7 +79,7 @@ func sequencing() []Panel {
 		bases(8),
 		{
 			Kind: Lines, Title: "Signal that is missing", Width: 8, Unit: "short", Min: zero,
-			Description: "Samples of live sources that were lost since ingest started, because neither memory nor the spool had room for them.",
+			Description: "Samples of live sources that were lost since ingest started, because neither memory nor the spool had space for them.",
 			Queries:     []Query{{Expr: `sum by (source) (porestream_ingest_lost_samples_total` + ofSource + `)`, Legend: "lost {{source}}"}},
 		},
 	}

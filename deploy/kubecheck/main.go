@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	bin := flag.String("bin", "", "folder with ingest, processor and pore; command lines are not judged without")
+	bin := flag.String("bin", "", "folder with ingest, processor and pore; command lines are not checked without")
 	flag.Parse()
 	if err := run(context.Background(), *bin, flag.Args()); err != nil {
 		fmt.Fprintf(os.Stderr, "kubecheck: %v\n", err)

@@ -212,7 +212,7 @@ func (m manifest) checkPod(w workload, fault faultf) {
 		}
 	}
 	if len(p.InitContainers) > 0 {
-		fault("%s has init containers, which nobody judges here", w)
+		fault("%s has init containers, which nobody checks here", w)
 	}
 }
 
@@ -544,7 +544,7 @@ func (m manifest) checkBrokers(w workload, fault faultf) {
 	}
 	brokers := m.brokers(w)
 	if len(brokers) == 0 {
-		fault("%s is told no brokers", w)
+		fault("%s is given no brokers", w)
 	}
 	for _, b := range brokers {
 		_, port, _ := strings.Cut(b, ":")
@@ -595,7 +595,7 @@ func (m manifest) checkScaling(fault faultf) {
 					fault("ScaledObject of %s scales to zero, and nothing would be there for the next run", w)
 				}
 				if s.Spec.Advanced.HorizontalPodAutoscalerConfig.Behavior.ScaleDown.StabilizationWindowSeconds < 600 {
-					fault("ScaledObject of %s flutters: it looks back less than ten minutes before it takes pods away", w)
+					fault("ScaledObject of %s flutters: its window is less than ten minutes before it takes pods away", w)
 				}
 			}
 			if scaled != (w.replicas == 0) {

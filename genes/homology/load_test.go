@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/genome"
 )
 
 const (
@@ -83,7 +85,9 @@ func TestAcrossTheOrigin(t *testing.T) {
 			strand := "+"
 			if reverse {
 				slices.Reverse(whole)
-				strand, seq = "-", string(Complemented([]byte(seq)))
+				other := []byte(seq)
+				genome.ReverseComplement(other)
+				strand, seq = "-", string(other)
 			}
 			for _, e := range whole {
 				if e[1] <= n {

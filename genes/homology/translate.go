@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genome"
 )
 
 // Code translates codons.
@@ -83,27 +84,7 @@ func join(seq []byte, parts []stretch, reverse bool) ([]byte, error) {
 		}
 	}
 	if reverse {
-		out = Complemented(out)
+		genome.ReverseComplement(out)
 	}
 	return out, nil
-}
-
-// Complemented is the other strand of s, in upper case; letters but A, C, G and T become N.
-func Complemented(s []byte) []byte {
-	out := make([]byte, len(s))
-	for i, b := range s {
-		c := byte('N')
-		switch upperBase(b) {
-		case 'A':
-			c = 'T'
-		case 'C':
-			c = 'G'
-		case 'G':
-			c = 'C'
-		case 'T':
-			c = 'A'
-		}
-		out[len(s)-1-i] = c
-	}
-	return out
 }

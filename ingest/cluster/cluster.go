@@ -209,7 +209,7 @@ func (c *Cluster) scanPushStates(ctx context.Context, run string, from, end int6
 func (c *Cluster) Announced(ctx context.Context, run string) (*streampb.Run, error) {
 	m, err := c.announced(ctx, run)
 	if err != nil {
-		return nil, explain(fmt.Errorf("looking for run %s: %w", run, err))
+		return nil, explain(fmt.Errorf("searching for run %s: %w", run, err))
 	}
 	return m, nil
 }

@@ -113,7 +113,7 @@ func (r *run) remember(restart bool, file func(fingerprint, int)) error {
 		if r.ended {
 			return nil
 		}
-		return fmt.Errorf("%d events of it are in Kafka, and there is no journal in %s that tells which: give the --journal that the run was begun with, or --restart to send it again from its beginning", at.Next(), r.dir)
+		return fmt.Errorf("%d events of it are in Kafka, and there is no journal in %s that says which: give the --journal that the run was begun with, or --restart to send it again from its beginning", at.Next(), r.dir)
 	}
 	r.seen = newSeen(r.dir, freshReads)
 	err := r.journal.rewind(at, known{file: file, read: func(id string, sum uint32, next, total int) error {
@@ -187,7 +187,7 @@ func (r *run) write(ctx context.Context, metrics *Metrics, records ...record) er
 		if err != nil {
 			metrics.journalFailed()
 			if !warned {
-				r.log.Error("the journal takes nothing: no reads are sent until it does; make room on its disk", "err", err)
+				r.log.Error("the journal takes nothing: no reads are sent until it does; make space on its disk", "err", err)
 			}
 			warned = true
 		}

@@ -158,7 +158,7 @@ func newNotifier(log *slog.Logger) *notifier {
 	n := &notifier{log: log, dirs: make(map[string]bool)}
 	var err error
 	if n.watcher, err = fsnotify.NewWatcher(); err != nil {
-		log.Info("the system doesn't tell of changes; folders are listed now and then", "err", err)
+		log.Info("the system doesn't report changes; folders are listed now and then", "err", err)
 		n.watcher = nil
 	}
 	return n
@@ -176,7 +176,7 @@ func (n *notifier) follow(dirs []string) {
 			continue
 		}
 		if err := n.watcher.Add(filepath.Clean(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			n.log.Info("the system doesn't tell of changes in a folder, which is listed now and then", "folder", dir, "err", err)
+			n.log.Info("the system doesn't report changes in a folder, which is listed now and then", "folder", dir, "err", err)
 		}
 	}
 	n.dirs = now // fsnotify forgets folders that are gone by itself

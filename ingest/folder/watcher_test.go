@@ -335,7 +335,7 @@ func TestJournalFullFor(t *testing.T) {
 	_, err = v.w.poll(ctx, v.now)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Equal(t, []string{"a"}, v.sentReads(runIDs[0]))
-	require.Contains(t, log.String(), "the journal takes nothing: no reads are sent until it does; make room on its disk")
+	require.Contains(t, log.String(), "the journal takes nothing: no reads are sent until it does; make space on its disk")
 	require.GreaterOrEqual(t, testutil.ToFloat64(v.cfg.Metrics.journal), 1.0)
 	_ = reg
 	disk.hasSpace = true

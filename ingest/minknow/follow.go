@@ -218,7 +218,7 @@ func (f *follower) lookout(ctx context.Context, group *errgroup.Group) error {
 		}
 		all, err := f.host.positions(ctx)
 		if err != nil {
-			f.cfg.Logger.Debug("looking for new positions", "err", err)
+			f.cfg.Logger.Debug("searching for new positions", "err", err)
 			continue
 		}
 		f.add(ctx, group, all)

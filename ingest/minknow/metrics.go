@@ -52,7 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		faults:       counter("faults_total", "Calls to MinKNOW that have failed, and runs that could not be taken.", "reason"),
 		reconnects:   counter("reconnects_total", "Times that a run was gone on with after the connection was lost.", "position"),
 		sequencing:   gauge("sequencing", "1 while signal of a run is taken, 0 while none is under way."),
-		ownStates:    gauge("channel_states", "1 while MinKNOW tells the states of the channels, 0 while the live page shows what follows from the signal."),
+		ownStates:    gauge("channel_states", "1 while MinKNOW reports the states of the channels, 0 while the live page shows what follows from the signal."),
 		connected:    gauge("connected", "1 while there is a connection to the position."),
 	}
 }

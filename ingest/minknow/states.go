@@ -113,7 +113,7 @@ func (t *taker) watchChannels(ctx context.Context, conn *grpc.ClientConn) error 
 		if refusesStates(err) {
 			if !t.position.statesRefused {
 				t.position.statesRefused = true
-				t.log.Warn("MinKNOW doesn't tell the states of channels: the live page shows what follows from the signal", "err", err)
+				t.log.Warn("MinKNOW doesn't report the states of channels: the live page shows what follows from the signal", "err", err)
 			}
 			return nil
 		}

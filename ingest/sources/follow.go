@@ -153,7 +153,7 @@ func (f *File) Notify(ctx context.Context) <-chan struct{} {
 		}
 	}
 	if err != nil {
-		f.log.Info("the system doesn't tell of changes to the list of sources, which is read now and then", "err", err)
+		f.log.Info("the system doesn't report changes to the list of sources, which is read now and then", "err", err)
 		return changes
 	}
 	go func() {

@@ -96,7 +96,7 @@ func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, 
 				events = append(events, ref)
 			}
 			if len(events) == 0 {
-				return fmt.Errorf("sample %s: nothing was told of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
+				return fmt.Errorf("sample %s: nothing was reported of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
 					t.sample, c.Name, start+1, end)
 			}
 			if err := emit(c, start, end, events); err != nil {
@@ -137,13 +137,13 @@ func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllel
 					block.Likelihoods = append(block.Likelihoods, int(l))
 				}
 				if len(block.Likelihoods) < 2 || block.Start < start || block.End <= block.Start || block.End > end {
-					return fmt.Errorf("sample %s: what was told of %s:%d-%d can't be a block", records.sample, contig.Name, b.Pos, b.End)
+					return fmt.Errorf("sample %s: what was reported of %s:%d-%d can't be a block", records.sample, contig.Name, b.Pos, b.End)
 				}
 				blocks = append(blocks, block)
 			}
 		}
 		if len(blocks) == 0 && len(calls) == 0 {
-			return fmt.Errorf("sample %s: no block was told of %s:%d-%d: the processors were started without --gvcf", records.sample, contig.Name, start+1, end)
+			return fmt.Errorf("sample %s: no block was reported of %s:%d-%d: the processors were started without --gvcf", records.sample, contig.Name, start+1, end)
 		}
 		return rows.Add(contig, end, calls, blocks)
 	})
@@ -172,7 +172,7 @@ func WriteCallable(w io.Writer, records ReferenceRecords) error {
 		for _, e := range events {
 			for _, s := range e.Callable {
 				if s.Pos != at {
-					return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told", records.sample, c.Name, at, s.Pos-1)
+					return fmt.Errorf("sample %s: how callable %s:%d-%d is was not reported", records.sample, c.Name, at, s.Pos-1)
 				}
 				at = s.End + 1
 				if contig == c.Name && last.End+1 == s.Pos && last.Callability == s.Callability {
@@ -184,7 +184,7 @@ func WriteCallable(w io.Writer, records ReferenceRecords) error {
 			}
 		}
 		if at != int64(end)+1 {
-			return fmt.Errorf("sample %s: how callable %s:%d-%d is was not told: the processors were started without --callable", records.sample, c.Name, at, end)
+			return fmt.Errorf("sample %s: how callable %s:%d-%d is was not reported: the processors were started without --callable", records.sample, c.Name, at, end)
 		}
 		return nil
 	})

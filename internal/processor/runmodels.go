@@ -53,7 +53,7 @@ func (m *RunModels) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&m.Rules, "models", "", "rules by which each run gets its basecalling model, YAML, instead of --model (docs/attach/run-models.md)")
 	flags.StringVar(&m.Dir, "models-dir", "", "folder of basecalling models; each run gets the one for its flow cell, kit and sample rate, of the size in --model (fast, hac or sup) or --models")
 	flags.IntVar(&m.Keep, "models-keep", defaultKeep, "basecalling models that stay loaded while no run needs them, with --models or --models-dir")
-	flags.DurationVar(&m.Idle, "models-idle", defaultIdle, "time that no run must have needed a basecalling model before it makes room for another")
+	flags.DurationVar(&m.Idle, "models-idle", defaultIdle, "time that no run must have needed a basecalling model before it is unloaded for another")
 }
 
 // On reports whether runs have models of their own.
@@ -405,7 +405,7 @@ func (r *runModels) loaded(key modelKey, took time.Duration, err error) {
 		r.log.Error("a model can't be loaded: reads of the runs that need it wait, and it is tried again in a minute", "model", name, "err", err)
 	case err != nil:
 		result = "failed"
-		r.log.Error("a model can't be used: reads of the runs that need it are left out until it can; it is looked at again when they want it in a minute", "model", name, "err", err)
+		r.log.Error("a model can't be used: reads of the runs that need it are left out until it can; it is tried again when they want it in a minute", "model", name, "err", err)
 	default:
 		r.metrics.loaded.Inc()
 		r.metrics.took.Observe(took.Seconds())

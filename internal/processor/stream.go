@@ -71,7 +71,7 @@ func (s Stream) Validate() error {
 	case s.SessionTimeout != 0 && s.SessionTimeout < 6*time.Second:
 		return fmt.Errorf("--session-timeout %v is too short: 6s are the least that brokers take", s.SessionTimeout)
 	case s.DrainTimeout < 0 || s.DrainTimeout > cmp.Or(s.SessionTimeout, defaultSession)-drainMargin:
-		return fmt.Errorf("--drain-timeout %v: at most %v are possible, for nobody is heard of a processor that drains and its --session-timeout is %v",
+		return fmt.Errorf("--drain-timeout %v: at most %v are possible, for a processor that drains reports to nobody and its --session-timeout is %v",
 			s.DrainTimeout, cmp.Or(s.SessionTimeout, defaultSession)-drainMargin, cmp.Or(s.SessionTimeout, defaultSession))
 	case s.MaxBuffered < 0 || s.MaxUnresolvedBytes < 0:
 		return fmt.Errorf("--max-buffered %d and --max-unresolved %d must not be negative", s.MaxBuffered, s.MaxUnresolvedBytes)

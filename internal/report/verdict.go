@@ -125,7 +125,7 @@ func verdictOf(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 		add("See whether the sample has reads, and whether processors had the panel.")
 	case len(answers) == 0:
 		v = verdict{Kind: other, Title: "No panel was asked"}
-		add("Look at the variants below; a panel (--panel) would say what is absent, too.")
+		add("Read the variants below; a panel (--panel) would say what is absent, too.")
 	case len(by[found]) > 0:
 		v = verdict{Kind: found, Title: count(len(by[found]), "finding", "findings") + ": " + names(by[found])}
 		add("Act on the findings as the panel's owner has laid down; confirm by a second method what a decision hangs on.")
@@ -134,7 +134,7 @@ func verdictOf(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 	case len(by[doubt]) > 0:
 		v = verdict{Kind: doubt, Title: "Not settled: " + names(by[doubt])}
 	case len(by[blind]) == len(answers):
-		v = verdict{Kind: blind, Title: "No marker could be judged"}
+		v = verdict{Kind: blind, Title: "No marker could be assessed"}
 	case len(by[blind]) > 0:
 		v = verdict{Kind: blind, Title: fmt.Sprintf("Nothing found where reads allow an answer; %d of %d markers not callable", len(by[blind]), len(answers))}
 	case len(by[wait]) > 0:
@@ -143,7 +143,7 @@ func verdictOf(s *sample, answers []*watchlist.Alert, mixed bool) verdict {
 		v = verdict{Kind: clear, Title: "None of " + count(len(answers), "marker was", "markers was") + " found"}
 	}
 	if len(by[doubt]) > 0 {
-		add("%s in doubt: sequence deeper, or look at the reads.", count(len(by[doubt]), "marker is", "markers are"))
+		add("%s in doubt: sequence deeper, or inspect the reads.", count(len(by[doubt]), "marker is", "markers are"))
 	}
 	if len(by[blind]) > 0 {
 		add("%s not callable, which is not negative: repeat the amplification or sequence deeper (%s).", count(len(by[blind]), "marker is", "markers are"), names(by[blind]))

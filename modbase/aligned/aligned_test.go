@@ -18,7 +18,6 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
@@ -121,7 +120,7 @@ func newScene(t *testing.T, seed uint64, faults bool) *scene {
 		forward := bytes.Clone(bases)
 		if rng.IntN(2) == 0 {
 			flag |= 16
-			align.ReverseComplement(forward)
+			genome.ReverseComplement(forward)
 		}
 		tags := tagsOf(rng, forward)
 		if faults && rng.IntN(10) == 0 {

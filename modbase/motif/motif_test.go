@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
@@ -59,7 +58,7 @@ func rows(t testing.TB, seed uint64, seq []byte, depth int, errs float64, motifs
 			for strand := range 2 {
 				word := slices.Clone(seq[start : start+len(letters)])
 				if strand == 1 {
-					align.ReverseComplement(word)
+					genome.ReverseComplement(word)
 				}
 				if fits(letters, word) {
 					pos := start + place

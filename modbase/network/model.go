@@ -350,7 +350,7 @@ func (m *Model) readMotifs(meta metadata) error {
 		}
 		base := motif.Letters[motif.Place]
 		if strings.IndexByte("ACGT", base) < 0 || m.Base != 0 && m.Base != base {
-			return fmt.Errorf("motif %s in its metadata: models judge one base, the same in all of their motifs", motif)
+			return fmt.Errorf("motif %s in its metadata: models score one base, the same in all of their motifs", motif)
 		}
 		m.Base = base
 		m.Motifs = append(m.Motifs, motif)

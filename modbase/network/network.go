@@ -119,7 +119,7 @@ func apart(a, b *Model) error {
 	for i := range a.Motifs {
 		for k := range b.Motifs {
 			if a.Motifs[i].meets(&b.Motifs[k]) {
-				return fmt.Errorf("modified-base models %s and %s both judge the %c of %s and %s: choose one of them, or a model that calls what both do",
+				return fmt.Errorf("modified-base models %s and %s both score the %c of %s and %s: choose one of them, or a model that calls what both do",
 					a.Name, b.Name, a.Base, a.Motifs[i], b.Motifs[k])
 			}
 		}

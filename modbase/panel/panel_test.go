@@ -140,7 +140,7 @@ func TestRegions(t *testing.T) {
 	for _, table := range tables {
 		require.Equal(t, RegionHeader+
 			"MGMT\tchr1\t100\t200\tmethylated\tm\tNOT_CALLABLE\t0.5000\t6.0\t2\t1\t2 positions have calls, and 4 must\n"+
-			"H19\tchr1\t150\t400\thalf\tm\tNOT_CALLABLE\t0.6250\t5.0\t3\t1\ttoo few molecules to tell\n"+
+			"H19\tchr1\t150\t400\thalf\tm\tNOT_CALLABLE\t0.6250\t5.0\t3\t1\ttoo few molecules to decide\n"+
 			"p16\tchr2\t0\t50\tunmethylated\tm\tNOT_CALLABLE\t0.0000\t0.0\t0\t1\t0 positions have calls, and 4 must\n", table)
 	}
 }

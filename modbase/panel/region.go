@@ -244,7 +244,7 @@ func (of Region) Answer(t *Tally, alpha, beta float64) Answer {
 	case isNegative <= alpha:
 		a.State, a.Wrong, a.Reason = Suspected, isNegative, "the share is neither that of the rule nor of its opposite"
 	default:
-		a.Reason = "too few molecules to tell"
+		a.Reason = "too few molecules to decide"
 	}
 	return a
 }

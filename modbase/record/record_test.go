@@ -14,8 +14,8 @@ import (
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/modbasetest"
 	"github.com/porestream/porestream/modbase/record"
@@ -27,7 +27,7 @@ const head = "@HD\tVN:1.6\n@SQ\tSN:r\tLN:100000\n"
 func line(name string, r *modbasetest.Read, reverse bool, hard [2]int, tags string) string {
 	bases, flag := slices.Clone(r.Bases), 0
 	if reverse {
-		align.ReverseComplement(bases)
+		genome.ReverseComplement(bases)
 		flag, hard = 16, [2]int{hard[1], hard[0]}
 	}
 	cigar := ""

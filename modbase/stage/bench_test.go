@@ -141,7 +141,7 @@ func benchSegments(b *testing.B, rng *rand.Rand, n int, seq []byte, at, length i
 	}
 	own := append([]byte{}, bases...)
 	if a.Reverse {
-		align.ReverseComplement(own)
+		genome.ReverseComplement(own)
 	}
 	list := modbase.List{Base: 'C', Codes: []modbase.Code{'h', 'm'}, Skipped: modbase.Unknown, Probabilities: []byte{}}
 	skipped := int32(0)

@@ -131,7 +131,7 @@ func (s *scene) add(t testing.TB, rng *rand.Rand, n int, contig *genome.Contig, 
 	own := bytes.Clone(whole)
 	a.QueryStart, a.QueryEnd = clip, clip+len(bases)
 	if a.Reverse {
-		align.ReverseComplement(own)
+		genome.ReverseComplement(own)
 		a.QueryStart, a.QueryEnd = 4, 4+len(bases)
 	}
 	tags := tagsOf(t, rng, own)

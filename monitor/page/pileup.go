@@ -35,7 +35,7 @@ func (s *Server) readsOf(ctx context.Context, owner monitor.Owner, known bool, a
 	}
 	switch {
 	case !known:
-		return nil, errors.New("no process has told that it holds the reads of this place: it may have restarted a moment ago, or its reports are switched off")
+		return nil, errors.New("no process has reported that it holds the reads of this place: it may have restarted a moment ago, or its reports are switched off")
 	case owner.Instance == s.cfg.Instance:
 		return nil, errors.New("the reads of this place are being handed over to another process; try again in a moment")
 	case owner.Address == "":

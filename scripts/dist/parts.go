@@ -174,7 +174,7 @@ func licenceTexts(root string, packages []string) ([]text, error) {
 	for _, dir := range slices.Compact(dirs) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, fmt.Errorf("looking for licences: %w", err)
+			return nil, fmt.Errorf("searching for licences: %w", err)
 		}
 		for _, entry := range entries {
 			if !entry.Type().IsRegular() || !licenceFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {

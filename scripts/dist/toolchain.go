@@ -65,7 +65,7 @@ func toolchain(ctx context.Context, dir string) (tools, error) {
 func existing(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("looking for %s: %w", filepath.Base(path), err)
+		return "", fmt.Errorf("searching for %s: %w", filepath.Base(path), err)
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a file", path)

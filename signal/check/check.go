@@ -51,7 +51,7 @@ const (
 	cutBLOW5  = "copy the file again; slow5tools may save the records before this place"
 	oneID     = "two recordings have one id: keep them in files of their own"
 	keepOne   = "keep each read in one place only"
-	report    = "tell the authors of the program that wrote the file"
+	report    = "inform the authors of the program that wrote the file"
 )
 
 // Files reads files and calls problem for everything that is wrong. The names of

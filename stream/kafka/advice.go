@@ -36,9 +36,9 @@ const grant = "give the user the rights that pore acls --role ROLE lists"
 
 // codeAdvice is ordered by code.
 var codeAdvice = map[kafka.Error]string{
-	kafka.UnknownTopicOrPartition:            "make the topic with pore topics create, or mind --topic-prefix; without the right to see it a topic looks missing, too",
+	kafka.UnknownTopicOrPartition:            "make the topic with pore topics create, or mind --topic-prefix; without the right to see it a topic seems missing, too",
 	kafka.LeaderNotAvailable:                 "the partition has no leader: start the brokers that hold it, and see whether a disk of theirs is full",
-	kafka.RequestTimedOut:                    "the brokers are too slow or don't reach each other: look at their logs and load",
+	kafka.RequestTimedOut:                    "the brokers are too slow or don't reach each other: check their logs and load",
 	kafka.MessageSizeTooLarge:                "raise max.message.bytes of the topic to 1048588 (pore topics check)",
 	kafka.GroupCoordinatorNotAvailable:       "the cluster can't keep offsets or transactions: start the brokers that hold __consumer_offsets and __transaction_state, or set their replication factors to the number of brokers",
 	kafka.InvalidTopic:                       "a topic's name has letters, digits, '.', '_' and '-' only; mind --topic-prefix",

@@ -266,7 +266,7 @@ func (w *worker) passTime(ctx context.Context, handler stream.Handler) error {
 	if ticker, ok := handler.(stream.Ticker); ok && now.Sub(w.nextTick) >= 0 {
 		w.nextTick = now.Add(tickInterval)
 		if err := ticker.Tick(ctx, now, w); err != nil {
-			return fmt.Errorf("telling the handler the time: %w", err)
+			return fmt.Errorf("giving the handler the time: %w", err)
 		}
 	}
 	return w.snapshotWhenDue(ctx, handler, now)

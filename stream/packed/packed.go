@@ -139,7 +139,7 @@ func (r *Reader) Len(limit int) int { return int(r.Uint(uint64(max(0, limit)))) 
 func (r *Reader) Count(size int) int {
 	n := r.Uint(math.MaxUint64)
 	if most := uint64(len(r.b) / size); n > most {
-		r.Fail("%d elements where there is room for %d", n, most)
+		r.Fail("%d elements where there is space for %d", n, most)
 		return 0
 	}
 	return int(n)

@@ -28,7 +28,7 @@ func Declare(h *vcf.Header) {
 	h.AddInfo(infoBasis, "A", "String", "What CO_SHARE goes by: hopping (reads of other samples), contamination (reads of controls), no_source, not_covered (no control has reads), not_counted (the sample's reads can't be counted), own_allele (controls have it themselves)")
 	h.AddInfo(infoControl, "A", "String", "Control that shows the allele most")
 	h.AddInfo(infoAlt, "A", "Integer", "Reads of CO_CONTROL that show the allele")
-	h.AddInfo(infoDepth, "A", "Integer", "Reads of CO_CONTROL that tell whether they show the allele; 0: it is not covered there")
+	h.AddInfo(infoDepth, "A", "Integer", "Reads of CO_CONTROL that show whether they have the allele; 0: it is not covered there")
 }
 
 // escaped writes a name as an element of a list in INFO.

@@ -217,7 +217,7 @@ func (c *Consensus) block(at *contig, rec *vcf.Record, sample int, genotype vcf.
 	text := cmp.Or(field(rec, sample, "MIN_DP"), field(rec, sample, "DP"))
 	depth, err := strconv.Atoi(text)
 	if err != nil {
-		return fmt.Errorf("MIN_DP and DP tell no depth: %q", text)
+		return fmt.Errorf("MIN_DP and DP have no depth: %q", text)
 	}
 	if depth >= c.cfg.MinDepth && !genotype.Missing() {
 		at.cover(rec.Pos-1, end)

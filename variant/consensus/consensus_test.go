@@ -111,7 +111,7 @@ func TestRefuses(t *testing.T) {
 		"c 3 . G A 30 PASS . GT:AD 0/1:7":      "AD=7 has no number for allele 1",
 		"c 3 . G A 30 PASS . GT:AD 0/1:7,x":    "AD=7,x is no list of numbers of reads",
 		"c 3 . G <*> . . END=21 GT:MIN_DP 0:9": "END=21 is not a position from 3 to 20",
-		"c 3 . G <*> . . . GT 0":               `MIN_DP and DP tell no depth: ""`,
+		"c 3 . G <*> . . . GT 0":               `MIN_DP and DP have no depth: ""`,
 	} {
 		_, _, err := of(t, "ACGTACGTACGTACGTACGT", consensus.Config{}, line)
 		assert.ErrorContains(t, err, want, line)

@@ -266,7 +266,7 @@ func (c *comparison) finish(cl *cluster, contig *genome.Contig) error {
 	for sd, calls := range c.waiting {
 		for len(calls) > 0 && calls[0].decided == len(calls[0].atoms) {
 			if err := c.opts.Each(calls[0].outcome(c.tally.genotypes)); err != nil {
-				return fmt.Errorf("telling the outcome of %s:%d: %w", contig.Name, calls[0].record.Pos, err)
+				return fmt.Errorf("reporting the outcome of %s:%d: %w", contig.Name, calls[0].record.Pos, err)
 			}
 			calls = calls[1:]
 		}

@@ -24,10 +24,10 @@ func newMetrics(reg prometheus.Registerer, model string) (*metrics, error) {
 	labels := []string{"model"}
 	examples := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_variant_examples_total",
-		Help: "Alleles that a network judged.",
+		Help: "Alleles that a network scored.",
 	}, labels)
 	duration := prometheus.NewHistogramVec(metric.Histogram("porestream_variant_judge_duration_seconds",
-		"Time that whoever calls variants waited for a network to judge all alleles of one evaluation.",
+		"Time that variant calling waited for a network to score all alleles of one evaluation.",
 		prometheus.ExponentialBuckets(0.001, 2, 14)), labels)
 	err := errors.Join(metric.Share(reg, &examples), metric.Share(reg, &duration))
 	if err != nil {

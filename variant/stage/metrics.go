@@ -54,7 +54,7 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		}),
 		referenceRevisions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_reference_revisions_total",
-			Help: "Revisions of what is told of places without a variant (--gvcf, --callable) emitted, by stretches of 4,096 positions.",
+			Help: "Revisions of what is reported of places without a variant (--gvcf, --callable) emitted, by stretches of 4,096 positions.",
 		}),
 		deadLetters: deadLetters,
 	}

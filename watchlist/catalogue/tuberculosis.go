@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/vrs"
@@ -275,7 +274,7 @@ func (t *tuberculosis) bases(name string, on *gene, mutation string) (rule, erro
 func (g *gene) text(contig *genome.Contig, i, n int) string {
 	bases := []byte(onStrand(contig, g.start(i, n), n))
 	if !g.view.Forward {
-		align.ReverseComplement(bases)
+		genome.ReverseComplement(bases)
 	}
 	return string(bases)
 }
@@ -300,8 +299,8 @@ func (g *gene) start(i, n int) int {
 func (g *gene) edit(i int, ref, alt string) vrs.Edit {
 	r, a := []byte(ref), []byte(alt)
 	if !g.view.Forward {
-		align.ReverseComplement(r)
-		align.ReverseComplement(a)
+		genome.ReverseComplement(r)
+		genome.ReverseComplement(a)
 	}
 	return vrs.Edit{Start: g.start(i, len(ref)), Ref: string(r), Alt: string(a)}
 }

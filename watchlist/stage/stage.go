@@ -138,7 +138,7 @@ func (h *handler) ours(panels string) bool {
 func (h *handler) warnUncounted() {
 	if !h.uncounted {
 		h.uncounted = true
-		h.log.Warn("coverage that does not tell what reads show is left out: upgrade the processors that call variants")
+		h.log.Warn("coverage without what reads show is left out: upgrade the processors that call variants")
 	}
 }
 

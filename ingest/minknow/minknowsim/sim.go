@@ -84,7 +84,7 @@ func (s *Sim) Kill() {
 // Command gives the simulator one of the lines that README.md lists.
 func (s *Sim) Command(line string) error {
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
-		return fmt.Errorf("telling the simulated MinKNOW to %s: %w", line, err)
+		return fmt.Errorf("asking the simulated MinKNOW to %s: %w", line, err)
 	}
 	return nil
 }

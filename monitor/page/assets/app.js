@@ -96,7 +96,7 @@ const words = {
   connecting: "Connecting",
   live: "Live",
   lost: "No connection",
-  full: "Waiting for room",
+  full: "Waiting for a place",
   refused: "No access",
 };
 
@@ -122,7 +122,7 @@ function banner() {
   const silent = performance.now() - heard;
   const texts = {
     lost: ["No connection.", store.summary ? `What you see is as of ${clock(heardAt)}. The page tries again by itself.` : "The server does not answer. The page tries again by itself."],
-    full: ["Too many pages are open.", "The server takes no more; this one tries again by itself. Close one that nobody looks at."],
+    full: ["Too many pages are open.", "The server takes no more; this one tries again by itself. Close one that nobody uses."],
     refused: ["No access.", "The server does not accept the token any more."],
   };
   let text = texts[connection] ?? null;

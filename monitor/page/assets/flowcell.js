@@ -24,7 +24,7 @@ const byName = new Map(kinds.map((k) => [k.name, k]));
 
 // Whose word the states are.
 const origins = {
-  sequencer: "States as the sequencer tells them.",
+  sequencer: "States as the sequencer reports them.",
   signal: "States as they follow from the signal that came: strand, pore, unblocking or inactive.",
 };
 

@@ -184,7 +184,7 @@ func Troubled() Scene {
 	}
 	s.Problems = []monitor.Problem{
 		problem("gaps", monitor.SeverityInfo, "Signal is missing within 3 reads", "Channels 12, 98 and 411 of lambda; 4,100 samples.", "Nothing, if it stays at this. The reads were split at the gaps.", "basecall", 3),
-		problem("dlq", monitor.SeverityWarning, "14 records can't be decoded", "basecall: code corrupt, the newest in signal/3 at offset 81,225: its checksum is wrong.", "Look at them with pore dlq show, and send them again with pore dlq redrive once the cause is gone.", "basecall", 14),
+		problem("dlq", monitor.SeverityWarning, "14 records can't be decoded", "basecall: code corrupt, the newest in signal/3 at offset 81,225: its checksum is wrong.", "List them with pore dlq show, and send them again with pore dlq redrive once the cause is gone.", "basecall", 14),
 		problem("silent", monitor.SeverityError, "processor-2 is silent", "Its last report came 74 s ago, from host lab-b.", "See whether it runs and reaches Kafka. Its partitions go to the others by themselves.", "", 1),
 	}
 	return s

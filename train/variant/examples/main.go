@@ -45,7 +45,7 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.truth, "truth", "", "variants of the sample with genotypes, VCF (required)")
 	flags.StringVar(&cfg.out, "out", "", "folder to write to (required)")
 	flags.StringVar(&cfg.ploidy, "ploidy", "1", "1, 2 or mixture; a mixture's truth has the genotypes of the two genomes that are mixed")
-	flags.Float64Var(&cfg.minFraction, "min-af", 0, "least share of reads at which a mixture's alleles are looked at; 0: the caller's default")
+	flags.Float64Var(&cfg.minFraction, "min-af", 0, "least share of reads at which a mixture's alleles are evaluated; 0: the caller's default")
 	flags.StringVar(&cfg.errors, "errors", "", "what is expected of the reads before they are counted, as `examples errors` writes it; none: the usual")
 	cmd.AddCommand(errorsCommand())
 	return cmd

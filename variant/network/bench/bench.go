@@ -46,7 +46,7 @@ type Throughput struct {
 // network: the same model, device, batch and sessions, and nothing else.
 func Measure(ctx context.Context, model *network.Model, cfg network.Config, load Load) (j Throughput, err error) {
 	if load.Callers < 1 || load.Alleles < 1 || load.Examples < 1 || load.Rounds < 1 {
-		return Throughput{}, errors.New("measuring judging: there is no caller, allele, example or round")
+		return Throughput{}, errors.New("measuring scoring: there is no caller, allele, example or round")
 	}
 	n, err := network.New(model, cfg)
 	if err != nil {

@@ -328,5 +328,5 @@ func cut(base int64, err error) error {
 }
 
 func noSize(base int64) error {
-	return fmt.Errorf("what begins at byte %d doesn't tell its size: it is gzip, but no block of BGZF", base)
+	return fmt.Errorf("what begins at byte %d has no size of its own: it is gzip, but no block of BGZF", base)
 }

@@ -128,7 +128,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"nothing", nil, "EOF"},
 		{"text", []byte("chr1 100 some text"), "no block of BGZF begins at byte 0"},
-		{"gzip", plain.Bytes(), "what begins at byte 0 doesn't tell its size: it is gzip, but no block of BGZF"},
+		{"gzip", plain.Bytes(), "what begins at byte 0 has no size of its own: it is gzip, but no block of BGZF"},
 		{"cut in a header", file[:7], "the block at byte 0: unexpected EOF"},
 		{"cut in a block", file[:len(file)-40], ": unexpected EOF"},
 		{"data", changed(first/2, 1), "the block at byte 0 is damaged: "},
