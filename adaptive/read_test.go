@@ -156,7 +156,7 @@ func TestSchedule(t *testing.T) {
 		{Schedule{100, 199}, 1, ""},
 		{Schedule{100, 200}, 2, ""},
 		{Schedule{100, 300_000}, 12, ""},
-		{Schedule{0, 10}, 0, "a first look after 0 samples"},
+		{Schedule{0, 10}, 0, "a first evaluation after 0 samples"},
 		{Schedule{20, 10}, 0, "comes before the first one"},
 		{Schedule{20, 300_001}, 0, "more than 300000"},
 	} {

@@ -236,7 +236,7 @@ func TestPlantRefuses(t *testing.T) {
 		ploidy int
 		want   string
 	}{
-		{"too many", read(">a\nACGTACGTACGTAC\n"), 1, "no room for 50 SNPs in 14 bases"},
+		{"too many", read(">a\nACGTACGTACGTAC\n"), 1, "no space for 50 SNPs in 14 bases"},
 		{"no bases", read(">a\nNNNNN\n"), 1, "no base A, C, G or T"},
 		{"ploidy", read(">a\nACGT\n"), 3, "ploidy 3"},
 	} {

@@ -106,7 +106,7 @@ var misfits = []fault{
 	{"codon", rule(`{gene: cI, codon: 10-3}`), []string{`rule "r": codon "10-3": the end of the range is not a number from 10`}, false},
 	{"nothing in common", rule(`{gene: cI, region: "J02459.1:1-100"}`), []string{`rule "r" means no position`}, false},
 	{"no such flag", rule(`{gene: cI, flag: mane_select}`), []string{`rule "r" means no position`}, false},
-	{"impossible", rule("{gene: cI}") + "  thresholds: {allele_fraction: 0.25}\n", []string{`rule "r": no depth up to the 120 reads that the caller looks at`}, false},
+	{"impossible", rule("{gene: cI}") + "  thresholds: {allele_fraction: 0.25}\n", []string{`rule "r": no depth up to the 120 reads that the caller takes`}, false},
 	{"another length", "panel: p\nversion: 1\nreference: {J02459.1: {length: 48503}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "J02459.1" has 48502 bases in the reference, the panel says 48503`}, false},
 	{"another digest", "panel: p\nversion: 1\nreference: {J02459.1: {digest: SQ.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "J02459.1" has the digest SQ.`}, false},
 	{"another contig", "panel: p\nversion: 1\nreference: {chr1: {}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "chr1" is not in the reference`}, false},

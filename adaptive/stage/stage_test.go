@@ -451,7 +451,7 @@ func TestEnds(t *testing.T) {
 		b, caller := gated(t)
 		caller.gate <- errors.New("the device hangs")
 		b.settled("")
-		if b.failed == nil || !strings.Contains(b.failed.Error(), "looking at read off of run run: the device hangs") {
+		if b.failed == nil || !strings.Contains(b.failed.Error(), "evaluating read off of run run: the device hangs") {
 			t.Errorf("%v", b.failed)
 		}
 	})
@@ -471,10 +471,10 @@ func TestEnds(t *testing.T) {
 func TestConfigurationFaults(t *testing.T) {
 	policy := new(adaptive.Policy)
 	for want, cfg := range map[string]Config{
-		"no aligner":              {Policy: policy},
-		"no policy":               {Aligners: []Aligner{fakeAligner{}}},
-		"look after 0 samples":    {Policy: policy, Aligners: []Aligner{fakeAligner{}}},
-		"comes before the first ": {Policy: policy, Aligners: []Aligner{fakeAligner{}}, Schedule: adaptive.Schedule{First: 2, Limit: 1}},
+		"no aligner":                 {Policy: policy},
+		"no policy":                  {Aligners: []Aligner{fakeAligner{}}},
+		"evaluation after 0 samples": {Policy: policy, Aligners: []Aligner{fakeAligner{}}},
+		"comes before the first ":    {Policy: policy, Aligners: []Aligner{fakeAligner{}}, Schedule: adaptive.Schedule{First: 2, Limit: 1}},
 	} {
 		if _, err := New(cfg)("signal", 0, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want ...%s...", err, want)

@@ -146,7 +146,7 @@ func TestManyOpenPhases(t *testing.T) {
 	for _, pos := range words {
 		text += "chr1\t" + pos + "\t.\tA\tG\t.\tPASS\t.\tGT\t0/1\n"
 	}
-	require.Equal(t, "17 groups of heterozygous positions without common phase, at most 16 can be looked at: phase the calls", called(t, d, strings.NewReader(text)).Reason())
+	require.Equal(t, "17 groups of heterozygous positions without common phase, at most 16 can be examined: phase the calls", called(t, d, strings.NewReader(text)).Reason())
 }
 
 // TestTooManyCombinations has alleles that only missing positions would distinguish, more of them on a copy than can be reported.

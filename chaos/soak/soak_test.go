@@ -61,7 +61,7 @@ func TestCheckNeedsEnough(t *testing.T) {
 	s := hour()
 	s.Samples = s.Samples[:14]
 	_, err := s.Check(DefaultLimits())
-	require.ErrorContains(t, err, "14 looks are too few, want 15")
+	require.ErrorContains(t, err, "14 measurements are too few, want 15")
 }
 
 // TestDraw checks that the picture is XML and has a line for everything in it.

@@ -157,7 +157,7 @@ func TestWithoutChannelStates(t *testing.T) {
 					t.Errorf("told %q", letters)
 				}
 			}
-			if n := strings.Count(log.String(), "doesn't tell the states of channels"); n != 1 {
+			if n := strings.Count(log.String(), "doesn't report the states of channels"); n != 1 {
 				t.Errorf("it is in the log %d times, want once:\n%s", n, log)
 			}
 			if n := testutil.ToFloat64(cfg.Metrics.ownStates.WithLabelValues("MN00001")); n != 0 {

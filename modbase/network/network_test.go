@@ -395,9 +395,9 @@ func TestModelsOfTheSameBase(t *testing.T) {
 		want string
 	}{
 		{model("a", "m", "CG", "0"), model("b", "m", "CHH", "0"), "dna_r9.4.1_a and dna_r9.4.1_b both call m"},
-		{model("a", "m", "CG", "0"), model("b", "h", "CG", "0"), "dna_r9.4.1_a and dna_r9.4.1_b both judge the C of CG,0 and CG,0: choose one"},
-		{model("a", "m", "CG", "0"), model("b", "h", "C", "0"), "both judge the C of CG,0 and C,0"},
-		{model("a", "m", "CG", "0"), model("b", "h", "GCN", "1"), "both judge"},
+		{model("a", "m", "CG", "0"), model("b", "h", "CG", "0"), "dna_r9.4.1_a and dna_r9.4.1_b both score the C of CG,0 and CG,0: choose one"},
+		{model("a", "m", "CG", "0"), model("b", "h", "C", "0"), "both score the C of CG,0 and C,0"},
+		{model("a", "m", "CG", "0"), model("b", "h", "GCN", "1"), "both score"},
 		{model("a", "m", "CCWGG", "1"), model("b", "h", "CG", "0"), ""}, // W is no G
 		{model("a", "m", "CG", "0"), model("b", "h", "CH", "0"), ""},
 		{model("a", "m", "GC", "1"), model("b", "h", "HC", "1"), ""},
@@ -431,13 +431,13 @@ func TestParseModelRefuses(t *testing.T) {
 		{with("dna_r9.4.1_x", "mod_bases", "?"), "want a letter"},
 		{with("dna_r9.4.1_x", "motif", "C1"), "no motif"},
 		{with("dna_r9.4.1_x", "motif_offset", "2"), "no number from 0 to 1"},
-		{with("dna_r9.4.1_x", "motif", "NG"), "models judge one base"},
+		{with("dna_r9.4.1_x", "motif", "NG"), "models score one base"},
 		{with("dna_r9.4.1_x", "chunk_context_0", "many"), `chunk_context_0 = "many"`},
 		{with("dna_r9.4.1_x", "chunk_context_0", "0", "chunk_context_1", "0"), "no samples"},
 		{refined("dna_r10.4.1_x", "refine_scale_iters", "0"), "refine_scale_iters"},
 		{refined("dna_r10.4.1_x", "refine_kmer_levels", "abc"), "no table of levels"},
 		{refined("dna_r10.4.1_x", "refine_kmer_center_idx", "4"), "no number from 0 to 3"},
-		{refined("dna_r10.4.1_x", "num_motifs", "2", "motif_1", "GATC", "motif_offset_1", "1"), "models judge one base"},
+		{refined("dna_r10.4.1_x", "num_motifs", "2", "motif_1", "GATC", "motif_offset_1", "1"), "models score one base"},
 	} {
 		_, err := ParseModel(tt.m.file(t), tt.m.name+".onnx")
 		require.ErrorContains(t, err, tt.want)

@@ -346,7 +346,7 @@ func contrast(t *testing.T, a, b string) float64 {
 func TestPageShowsTheOriginOfStates(t *testing.T) {
 	scene := pagetest.Lambda()
 	tab := visit(t, serve(t, scene), desk)
-	wait(t, tab, `document.getElementById("flowcell-origin").textContent.includes("as the sequencer tells them")`)
+	wait(t, tab, `document.getElementById("flowcell-origin").textContent.includes("as the sequencer reports them")`)
 	assert.Contains(t, text(t, tab, "flowcell-legend"), "saturated")
 
 	scene = pagetest.Lambda()

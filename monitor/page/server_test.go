@@ -331,7 +331,7 @@ func TestPileupOfAnotherProcess(t *testing.T) {
 		change     func(*Config)
 		records    []stream.Record
 	}{
-		{"nobody", "no process has told", nil, nil},
+		{"nobody", "no process has reported", nil, nil},
 		{"no page", "serves no page", nil, owned(t, "other", "")},
 		{"away", "can't be reached", nil, owned(t, "other", strings.TrimPrefix(dead.URL, "http://"))},
 		{"another token", "--page-token-file", func(c *Config) { c.Token = ops.NewToken() }, owned(t, "other", address)},

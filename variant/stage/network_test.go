@@ -99,7 +99,7 @@ func TestNetworkScores(t *testing.T) {
 			break
 		}
 	}
-	if err == nil || stream.IsBadRecord(err) || !strings.Contains(err.Error(), "region 0 of J02459.1: judging ") || !strings.HasSuffix(err.Error(), "not today") {
+	if err == nil || stream.IsBadRecord(err) || !strings.Contains(err.Error(), "region 0 of J02459.1: scoring ") || !strings.HasSuffix(err.Error(), "not today") {
 		t.Errorf("a network that never answers: %v", err)
 	}
 	if got := calls(t, emit.outs()); len(got) > 0 {
