@@ -2,11 +2,12 @@ package pipeline
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/demux"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant/carryover"
 )
@@ -51,16 +52,19 @@ func (r *run) controls(runs []*streampb.Run) (map[string]carryover.Controls, err
 	named := make(map[string]carryover.Controls)
 	var first error
 	for _, run := range runs {
-		controls, err := r.cfg.Controls.OfRun(sheet, path, run)
-		var among *carryover.AmongError
-		switch {
-		case errors.As(err, &among):
-			first = cmp.Or(first, err) // it may be another run's
-		case err != nil:
+		controls, err := r.cfg.Controls.Of(sheet, path, &demux.RunKey{ID: run.GetId(), FlowCell: run.GetFlowCell(), Position: run.GetPosition()})
+		if err != nil {
 			return nil, err
-		case len(controls) > 0:
-			named[run.GetId()] = controls
 		}
+		if len(controls) == 0 {
+			continue
+		}
+		controls, err = controls.Among(stream.SamplesOf(run), "run "+run.GetId())
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue // it may be another run's
+		}
+		named[run.GetId()] = controls
 	}
 	if len(named) == 0 {
 		return nil, first

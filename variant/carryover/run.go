@@ -2,6 +2,7 @@ package carryover
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,11 +14,6 @@ import (
 // Controls are the controls of a run by name.
 type Controls map[string]Kind
 
-// AmongError is why controls are not those of some samples; they may be another run's.
-type AmongError struct{ reason string }
-
-func (e *AmongError) Error() string { return e.reason }
-
 // Among returns the controls by the names that a run's samples have. A barcode stands for the sample of it: barcode12 for run7_barcode12. An error names a
 // control that isn't among the samples; where is what they are those of, for people.
 func (c Controls) Among(samples []string, where string) (Controls, error) {
@@ -25,12 +21,12 @@ func (c Controls) Among(samples []string, where string) (Controls, error) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		sample, ok := Find(samples, name)
 		if !ok {
-			return nil, &AmongError{fmt.Sprintf("control %s is not among the samples of %s, which are %s", name, where, few(samples))}
+			return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", name, where, few(samples))
 		}
 		among[sample] = c[name]
 	}
 	if len(c) > 0 && len(among) == len(samples) {
-		return nil, &AmongError{"all samples of " + where + " are controls: there is nothing that they could bound"}
+		return nil, errors.New("all samples of " + where + " are controls: there is nothing that they could bound")
 	}
 	return among, nil
 }

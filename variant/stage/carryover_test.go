@@ -160,7 +160,7 @@ func (p *plate) add(sample string, reads int, changed bool) {
 		}
 		reverse := p.reads%2 == 0
 		if reverse {
-			align.ReverseComplement(seq)
+			genome.ReverseComplement(seq)
 		}
 		segments, err := align.Segments(&align.Read{Run: "run", Sample: sample, ID: fmt.Sprint(p.reads), Seq: seq, Qualities: bytes.Repeat([]byte{20}, len(seq))},
 			&align.Alignment{Contig: "c", End: len(ref), QueryEnd: len(seq), Reverse: reverse, MappingQuality: 60, Ops: ops}, ref)
