@@ -48,7 +48,7 @@ func TestGPUMeasurementsWithoutAGPU(t *testing.T) {
 	written, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(written, &results))
-	assert.Len(t, results.Sections, 20)
+	assert.Len(t, results.Sections, 23)
 	assert.Equal(t, "bench: No such file or directory", results.Sections["kernel lstm 256"].Error)
 	onCPU := results.Sections["cpu r9.4-fast"]
 	assert.Empty(t, onCPU.Error)

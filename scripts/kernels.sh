@@ -67,12 +67,12 @@ trap 'rm -rf "$work"' EXIT
 flags=(-std=c++17 -O3 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter "-I$headers")
 exact=(-ffp-contract=off) # where Go, CPUs and GPUs have to come to the same bits
 
-hosted=("$work"/{lstm,linear,head,crf,ctc}_cpu.o) # what computes on the host
+hosted=("$work"/{lstm,linear,head,stem,crf,ctc}_cpu.o) # what computes on the host
 
 # host FLAGS...: what runs on the host, for the machine that the compiler is for
 host() {
 	"$target_cxx" "${flags[@]}" "${exact[@]}" "$@" -c "$source/ops.cpp" -o "$work/ops.o" || fail "building the operators failed"
-	for part in lstm linear head; do
+	for part in lstm linear head stem; do
 		"$target_cxx" "${flags[@]}" -c "$source/${part}_cpu.cpp" -o "$work/${part}_cpu.o" || fail "building the operators failed"
 	done
 	for part in crf ctc; do
@@ -127,9 +127,10 @@ compile() {
 }
 compile lstm
 compile head
+compile stem
 compile crf -fmad=false
 compile ctc -fmad=false
-compiled=("${hosted[@]}" "$work"/{lstm,head,crf,ctc}.o)
+compiled=("${hosted[@]}" "$work"/{lstm,head,stem,crf,ctc}.o)
 if [ "$kind" = release ]; then
 	# The runtime is taken as it lies in the wheel, by the linker that knows the oldest glibc.
 	"$target_cxx" -shared -s "$work/ops.o" "${compiled[@]}" "$nv/lib/libcudart_static.a" -lpthread -ldl -lrt -o "$work/libporestream_ops.so" ||

@@ -15,7 +15,7 @@ for line in sys.stdin:
     elif m := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
         spills += int(m[1]) + int(m[2])
         spilled = int(m[1]) + int(m[2])
-    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|head|crf|ctc)_kernel", kernel):  # the library's
+    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|head|stem|crf|ctc)_kernel", kernel):  # the library's
         rows.setdefault(kernel, {})[target] = f"{m[1]}, {spilled}"
 
 
@@ -34,6 +34,8 @@ def describe(name: str) -> tuple[str, str, str]:
     if m := re.match(r"_Z11head_kernelILi(\d+)E", name):
         tiles = int(m[1])
         return "`Head`", f"{16 * tiles} rows", f"{tiles} x 32 x (width + 8)"
+    if m := re.match(r"_Z11stem_kernelILi(\d+)E", name):
+        return "`Stem`", f"{16 * int(m[1])} frames", "by strides and taps"
     if m := re.match(r"_Z10crf_kernelILi(\d+)E([ft])Lb([01])E", name):
         states, beam = int(m[1]), m[3] == "1"
         warp = 4 * states * (2 if beam else 4) + 32 + (160 * 20 + 64 if beam else 0)
@@ -51,7 +53,7 @@ targets = sorted({t for r in rows.values() for t in r}, key=lambda t: int(re.sub
 lines = []
 lines.append("| kernel | a block | shared memory, bytes | " + " | ".join(f"{t}: registers, spilled" for t in targets) + " |")
 lines.append("|---" * (3 + len(targets)) + "|")
-for name in sorted(rows, key=lambda n: (["lstm" in n, "head" in n, "crf" in n, "ctc" in n].index(True), "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
+for name in sorted(rows, key=lambda n: (["lstm" in n, "head" in n, "stem" in n, "crf" in n, "ctc" in n].index(True), "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
     lines.append("| " + " | ".join([*describe(name), *(rows[name].get(t, "-") for t in targets)]) + " |")
 table = "\n".join(lines) + "\n"
 if len(sys.argv) > 1:

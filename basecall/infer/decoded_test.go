@@ -78,7 +78,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 	r, err := Open(net, options)
 	require.NoError(t, err)
 	defer r.Close()
-	assert.Equal(t, Kernels{Layers: 6, Decodes: true}, r.Kernels)
+	assert.Equal(t, Kernels{Layers: 7, Decodes: true}, r.Kernels)
 	assert.Equal(t, Decoded, r.Form.String())
 	assert.False(t, r.Padded)
 
@@ -86,7 +86,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 	scored, err := Open(net, options)
 	require.NoError(t, err)
 	defer scored.Close()
-	assert.Equal(t, Kernels{Layers: 6}, scored.Kernels)
+	assert.Equal(t, Kernels{Layers: 7}, scored.Kernels)
 	decoder, err := crf.NewDecoder(*net.Decoder.CRF)
 	require.NoError(t, err)
 
@@ -206,7 +206,7 @@ func TestDecodedOtherwise(t *testing.T) {
 	options.Kernels = KernelsAlways
 	r, err := Open(net, options)
 	require.NoError(t, err)
-	assert.Equal(t, Kernels{Layers: 6}, r.Kernels)
+	assert.Equal(t, Kernels{Layers: 7}, r.Kernels)
 	require.NoError(t, r.Close())
 
 	// One for other scores than the network gives is found out when it is tried, and done without.
@@ -218,7 +218,7 @@ func TestDecodedOtherwise(t *testing.T) {
 	options.Kernels, options.places = KernelsAuto, 1
 	r, k, err := kernelsOrPlain(net, []Device{{}}, 1, 1, options, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
-	assert.Equal(t, Kernels{Layers: 6}, k)
+	assert.Equal(t, Kernels{Layers: 7}, k)
 	require.NoError(t, r.Close())
 	assert.Contains(t, log.String(), "level=WARN msg=\"the GPU leaves decoding to the CPU\" network=r9.4-fast why=")
 }

@@ -31,11 +31,11 @@
 //
 // # What a batch costs
 //
-// On a GPU a batch is always padded to its full size: the libraries below choose
+// On a GPU a batch is padded to its full size: the libraries below choose
 // their algorithms by shape, and with a fixed shape the result of a row can't
-// depend on how many others there were. On a CPU a smaller batch is
-// proportionally cheaper, so nothing is padded, provided that the runtime
-// computes rows independently of their number; that is checked bit for bit when
-// a network is loaded, and a runtime that fails gets fixed batches as well. In whole
+// depend on how many others there were. On a CPU, and on a GPU where operators of our own
+// compute all of the network, a smaller batch is proportionally cheaper, so nothing is
+// padded, provided that rows are computed independently of their number; that is checked
+// bit for bit when a network is loaded, and one that fails gets fixed batches as well. In whole
 // numbers ([PrecisionInt8]) rows are never independent there, so a batch is one window.
 package infer

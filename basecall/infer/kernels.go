@@ -189,6 +189,9 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	if err != nil {
 		return nil, k, err
 	}
+	if rewritten.independent, err = independent(rewritten.ONNX); err != nil {
+		return nil, k, fmt.Errorf("reading network %s: %w", net.Name, err)
+	}
 	if devices[0].CUDA && opts.Tune {
 		batch = rewritten.fitHost(batch)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/basecall/kernels"
 	"github.com/porestream/porestream/basecall/kernels/kernelstest"
 	"github.com/porestream/porestream/basecall/onnxpb"
+	"github.com/porestream/porestream/basecall/scores"
 )
 
 // fast returns the network of the shipped model r9.4-fast: five layers of width 112, in turns backwards
@@ -72,26 +73,24 @@ func TestLayersBecomeOperatorsOfOurOwn(t *testing.T) {
 	assert.Equal(t, 5, plain["LSTM"])
 	assert.Equal(t, 6, plain["Add"])
 	for _, tt := range []struct {
-		name  string
-		onnx  []byte
-		casts int // of floats to half floats before the first layer, and back behind the last
-	}{{"floats", net.ONNX, 2}, {"half floats", net.HalfONNX, 0}} {
+		name string
+		onnx []byte
+	}{{"floats", net.ONNX}, {"half floats", net.HalfONNX}} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := ops(t, tt.onnx)
 			out, layers, left, err := withKernels(tt.onnx)
 			require.NoError(t, err)
-			assert.Equal(t, 6, layers)
+			assert.Equal(t, 7, layers)
 			assert.Zero(t, left)
 			after := ops(t, out)
 			assert.Equal(t, 5, after["porestream.LSTM"])
 			assert.Zero(t, after["LSTM"])
 			assert.Zero(t, after["Squeeze"])
 			assert.Equal(t, 1, after["porestream.Head"])
-			for _, op := range []string{"Add", "MatMul", "Tanh"} {
+			assert.Equal(t, 1, after["porestream.Stem"])
+			for _, op := range []string{"Add", "MatMul", "Tanh", "Conv", "Sigmoid", "Mul"} {
 				assert.Zero(t, after[op], op)
 			}
-			assert.Equal(t, 2, after["Mul"], "those of the convolutions")
-			assert.Equal(t, before["Cast"]+tt.casts, after["Cast"])
+			assert.Equal(t, 1, after["Cast"], "of the scores")
 			var model onnxpb.ModelProto
 			require.NoError(t, proto.Unmarshal(out, &model))
 			for _, c := range model.GetGraph().GetInitializer() {
@@ -119,30 +118,30 @@ func TestLayersWithoutAKernelStayAsTheyAre(t *testing.T) {
 		f      func(*onnxpb.GraphProto)
 		layers int
 	}{
-		{"both directions", attribute(&onnxpb.AttributeProto{Name: "direction", Type: onnxpb.AttributeProto_STRING, S: []byte("bidirectional")}), 5},
-		{"another width", attribute(integer("hidden_size", 100)), 5},
-		{"batches first", attribute(integer("layout", 1)), 5},
-		{"a limit", attribute(integer("clip", 1)), 5},
-		{"gates are one", attribute(integer("input_forget", 1)), 5},
-		{"first states", func(g *onnxpb.GraphProto) { layer(g).Input = append(layer(g).Input, "", "frames") }, 5},
+		{"both directions", attribute(&onnxpb.AttributeProto{Name: "direction", Type: onnxpb.AttributeProto_STRING, S: []byte("bidirectional")}), 6},
+		{"another width", attribute(integer("hidden_size", 100)), 6},
+		{"batches first", attribute(integer("layout", 1)), 6},
+		{"a limit", attribute(integer("clip", 1)), 6},
+		{"gates are one", attribute(integer("input_forget", 1)), 6},
+		{"first states", func(g *onnxpb.GraphProto) { layer(g).Input = append(layer(g).Input, "", "frames") }, 6},
 		{"last states", func(g *onnxpb.GraphProto) {
 			layer(g).Output = append(layer(g).Output, "last")
-			nodeOf(g, "frames").Input = append(nodeOf(g, "frames").Input, "last")
-		}, 5},
-		{"weights are computed", func(g *onnxpb.GraphProto) { layer(g).Input[1] = "frames" }, 5},
-		{"states are taken twice", func(g *onnxpb.GraphProto) { nodeOf(g, "frames").Input = append(nodeOf(g, "frames").Input, "lstm.2") }, 5},
-		{"another axis", func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.2.states").Input[1] = "head.bias" }, 5},
-		{"without biases", func(g *onnxpb.GraphProto) { layer(g).Input = layer(g).Input[:3] }, 6},
+			g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "last"})
+		}, 6},
+		{"weights are computed", func(g *onnxpb.GraphProto) { layer(g).Input[1] = "frames" }, 6},
+		{"states are taken twice", func(g *onnxpb.GraphProto) { g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "lstm.2"}) }, 6},
+		{"another axis", func(g *onnxpb.GraphProto) { nodeOf(g, "lstm.2.states").Input[1] = "head.bias" }, 6},
+		{"without biases", func(g *onnxpb.GraphProto) { layer(g).Input = layer(g).Input[:3] }, 7},
 		{"squeezed states are the network's output", func(g *onnxpb.GraphProto) {
 			g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "lstm.2.states"})
-		}, 6},
+		}, 7},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, layers, left, err := withKernels(changed(t, onnx, tt.f))
 			require.NoError(t, err)
 			assert.Equal(t, tt.layers, layers)
-			assert.Equal(t, 6-tt.layers, left)
-			assert.Equal(t, 6-tt.layers, ops(t, out)["LSTM"])
+			assert.Equal(t, 7-tt.layers, left)
+			assert.Equal(t, 7-tt.layers, ops(t, out)["LSTM"])
 		})
 	}
 	for _, name := range []string{"lstm", "ntc"} {
@@ -153,7 +152,9 @@ func TestLayersWithoutAKernelStayAsTheyAre(t *testing.T) {
 	}
 	_, _, _, err := withKernels(changed(t, onnx, func(g *onnxpb.GraphProto) {
 		for _, c := range g.GetInitializer() {
-			c.RawData = nil
+			if c.GetName() == "lstm.0.W" {
+				c.RawData = nil
+			}
 		}
 	}))
 	require.ErrorContains(t, err, "layer lstm.0: constant lstm.0.W has 0 bytes for the dimensions [1 448 112]")
@@ -229,11 +230,11 @@ func TestHeadsBecomeOperators(t *testing.T) {
 			require.NoError(t, proto.Unmarshal(out, &model))
 			i := slices.IndexFunc(model.GetGraph().GetNode(), isHead)
 			if tt.want == nil {
-				assert.Equal(t, 5, layers)
+				assert.Equal(t, 6, layers)
 				assert.Negative(t, i)
 				return
 			}
-			assert.Equal(t, 6, layers)
+			assert.Equal(t, 7, layers)
 			require.GreaterOrEqual(t, i, 0)
 			have := found{}
 			for _, a := range model.GetGraph().GetNode()[i].GetAttribute() {
@@ -286,7 +287,7 @@ func TestHeadsScoresInOtherForms(t *testing.T) {
 		r, err := Open(fast(t), options)
 		require.NoError(t, err)
 		defer r.Close()
-		assert.Equal(t, 6, r.Kernels.Layers)
+		assert.Equal(t, 7, r.Kernels.Layers)
 		have := make([]float32, len(want))
 		fillProbe(r.Runners[0].Input(0), 0)
 		_, err = r.Runners[0].Run(1)
@@ -294,6 +295,127 @@ func TestHeadsScoresInOtherForms(t *testing.T) {
 		r.Runners[0].Scores(0).Copy(have)
 		assert.InDeltaSlice(t, want, have, most, form)
 	}
+}
+
+// TestStemsBecomeOperators: the convolutions before the layers in the forms that networks have them in.
+func TestStemsBecomeOperators(t *testing.T) {
+	attribute := func(name string, a *onnxpb.AttributeProto) func(*onnxpb.GraphProto) {
+		return func(g *onnxpb.GraphProto) {
+			n := nodeOf(g, name)
+			n.Attribute = append(slices.DeleteFunc(n.Attribute, func(b *onnxpb.AttributeProto) bool { return b.GetName() == a.GetName() }), a)
+		}
+	}
+	ints := func(name string, v ...int64) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_INTS, Ints: v}
+	}
+	tanh := func(g *onnxpb.GraphProto) { // at the end, as networks of Bonito's have it
+		gate, product := nodeOf(g, "down.gate"), nodeOf(g, "down.silu")
+		product.OpType, product.Input = opTanh, []string{"down"}
+		g.Node = slices.DeleteFunc(g.Node, func(n *onnxpb.NodeProto) bool { return n == gate })
+	}
+	for _, tt := range []struct {
+		name string
+		f    func(*onnxpb.GraphProto)
+		want map[string]int64 // nil: they stay as they are
+	}{
+		{"two", func(*onnxpb.GraphProto) {}, map[string]int64{
+			"width": 112, "channels": 16, "taps": 9, "second": 0, "last": 19, "stride": 6, "left": 7, "right": 7, "activation_0": 3, "activation_1": 3, "activation_2": 3,
+		}},
+		{"a tanh", tanh, map[string]int64{
+			"width": 112, "channels": 16, "taps": 9, "second": 0, "last": 19, "stride": 6, "left": 7, "right": 7, "activation_0": 3, "activation_1": 3, "activation_2": 1,
+		}},
+		{"three", func(g *onnxpb.GraphProto) {
+			middle := &onnxpb.NodeProto{Name: "middle", OpType: "Conv", Input: []string{"stem.silu", "middle.weight"}, Output: []string{"middle"}, Attribute: []*onnxpb.AttributeProto{ints("pads", 2, 2), ints("kernel_shape", 5)}}
+			g.Node = slices.Insert(g.Node, slices.Index(g.Node, nodeOf(g, "down")), middle)
+			g.Initializer = append(g.Initializer, &onnxpb.TensorProto{Name: "middle.weight", DataType: int32(onnxpb.TensorProto_FLOAT), Dims: []int64{16, 16, 5}, RawData: make([]byte, 4*16*16*5)})
+			nodeOf(g, "down").Input[0] = "middle"
+		}, map[string]int64{
+			"width": 112, "channels": 16, "taps": 9, "second": 5, "last": 19, "stride": 6, "left": 7, "right": 7, "activation_0": 3, "activation_1": 0, "activation_2": 3,
+		}},
+		{"a stride at first", attribute("stem", ints("strides", 2)), nil},
+		{"positions that grow", attribute("stem", ints("pads", 5, 5)), nil},
+		{"gaps between taps", attribute("down", ints("dilations", 2)), nil},
+		{"groups", attribute("down", integer("group", 2)), nil},
+		{"zeros by themselves", attribute("down", &onnxpb.AttributeProto{Name: "auto_pad", Type: onnxpb.AttributeProto_STRING, S: []byte("SAME_UPPER")}), nil},
+		{"other taps than weights", attribute("down", ints("kernel_shape", 17)), nil},
+		{"another order", attribute("frames", ints("perm", 0, 2, 1)), nil},
+		{"another activation", func(g *onnxpb.GraphProto) { nodeOf(g, "down.gate").OpType = "HardSigmoid" }, nil},
+		{"a gate of another value", func(g *onnxpb.GraphProto) { nodeOf(g, "down.silu").Input[0] = "stem" }, nil},
+		{"an output between", func(g *onnxpb.GraphProto) { g.Output = append(g.Output, &onnxpb.ValueInfoProto{Name: "stem.silu"}) }, nil},
+		{"not of the signal", func(g *onnxpb.GraphProto) { nodeOf(g, "stem").Input[0] = "head.bias" }, nil},
+		{"weights are computed", func(g *onnxpb.GraphProto) { nodeOf(g, "down").Input[1] = "signal" }, nil},
+		{"biases of another size", func(g *onnxpb.GraphProto) { nodeOf(g, "down").Input[2] = "stem.bias" }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, layers, _, err := withKernels(changed(t, fast(t).ONNX, tt.f))
+			require.NoError(t, err)
+			var model onnxpb.ModelProto
+			require.NoError(t, proto.Unmarshal(out, &model))
+			if tt.want == nil {
+				assert.Equal(t, 6, layers)
+				assert.Zero(t, ops(t, out)["porestream.Stem"])
+				return
+			}
+			assert.Equal(t, 7, layers)
+			assert.Zero(t, ops(t, out)["Conv"])
+			node := model.GetGraph().GetNode()[0]
+			require.Equal(t, kernels.StemOp, node.GetOpType())
+			have := map[string]int64{}
+			for _, a := range node.GetAttribute() {
+				have[a.GetName()] = a.GetI()
+			}
+			assert.Equal(t, tt.want, have)
+			sizes := map[string]int64{}
+			for _, c := range model.GetGraph().GetInitializer() {
+				sizes[c.GetName()] = c.GetDims()[0]
+			}
+			assert.Equal(t, []int64{128 * 19 * 16, 128}, []int64{sizes[node.GetInput()[1]], sizes[node.GetInput()[2]]})
+		})
+	}
+}
+
+// TestBatchesArePaddedWhereResultsDependOnThem: on a GPU a network that is all ours is computed in batches of any size.
+func TestBatchesArePaddedWhereResultsDependOnThem(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		onnx []byte
+		ours bool
+	}{
+		{"floats", fast(t).ONNX, true},
+		{"half floats", fast(t).HalfONNX, true},
+		{"one layer is the runtime's", changed(t, fast(t).ONNX, func(g *onnxpb.GraphProto) {
+			nodeOf(g, "lstm.2").Attribute = append(nodeOf(g, "lstm.2").Attribute, &onnxpb.AttributeProto{Name: "clip", Type: onnxpb.AttributeProto_FLOAT, F: 1e6})
+		}), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plain, err := independent(tt.onnx)
+			require.NoError(t, err)
+			assert.False(t, plain)
+			net := fast(t)
+			net.Decoder = fastDecoder()
+			net.ONNX, _, _, err = withKernels(tt.onnx)
+			require.NoError(t, err)
+			for _, form := range []ScoreForm{ScoresFloat, ScoresHalf} {
+				shaped, err := net.inForm(form, Device{})
+				require.NoError(t, err)
+				ours, err := independent(shaped.ONNX)
+				require.NoError(t, err)
+				assert.Equal(t, tt.ours, ours, form)
+			}
+			decoding, err := net.decoded(PrecisionSingle)
+			require.NoError(t, err)
+			ours, err := independent(decoding.ONNX)
+			require.NoError(t, err)
+			assert.Equal(t, tt.ours, ours)
+			bytes, err := net.inForm(ScoresBytes, Device{})
+			require.NoError(t, err)
+			ours, err = independent(bytes.ONNX)
+			require.NoError(t, err)
+			assert.False(t, ours, "the runtime sums up each frame")
+		})
+	}
+	_, err := independent([]byte("hello"))
+	require.ErrorContains(t, err, "not an ONNX file")
 }
 
 // TestRewrittenNetworksComputeTheSame has ONNX Runtime compute networks with our operators' kernels for
@@ -312,12 +434,12 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 		f         func(*onnxpb.GraphProto)
 		layers    int
 	}{
-		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 6},
-		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 6},
-		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 6},
+		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 7},
+		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 7},
+		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 7},
 		{"a plain layer between", PrecisionAuto, PrecisionSingle, func(g *onnxpb.GraphProto) {
 			nodeOf(g, "lstm.2").Attribute = append(nodeOf(g, "lstm.2").Attribute, &onnxpb.AttributeProto{Name: "clip", Type: onnxpb.AttributeProto_FLOAT, F: 1e6})
-		}, 5},
+		}, 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			net := fast(t)
@@ -327,11 +449,37 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 			r, err := Open(net, options)
 			require.NoError(t, err)
 			defer r.Close()
-			assert.Equal(t, Kernels{Layers: tt.layers, Plain: 6 - tt.layers}, r.Kernels)
+			assert.Equal(t, Kernels{Layers: tt.layers, Plain: 7 - tt.layers}, r.Kernels)
 			assert.Equal(t, tt.computed, r.Precision)
 			assert.False(t, r.Padded, "what a window gets doesn't depend on its batch")
 		})
 	}
+}
+
+// TestLibraryForGPUsNeedsNoDriver: what is built for GPUs loads and registers where there is no driver, and its operators for the CPU give
+// the bytes of the library for CPUs alone.
+func TestLibraryForGPUsNeedsNoDriver(t *testing.T) {
+	library := os.Getenv("PORESTREAM_TEST_GPU_KERNELS")
+	if library == "" {
+		t.Skip("PORESTREAM_TEST_GPU_KERNELS is to name the library that make kernels builds")
+	}
+	needLibrary(t)
+	compute := func(library string) []float32 {
+		t.Setenv(kernels.LibraryEnv, library)
+		options := cpu(1)
+		options.Kernels = KernelsAlways
+		r, err := Open(fast(t), options)
+		require.NoError(t, err)
+		defer r.Close()
+		assert.Equal(t, 7, r.Kernels.Layers)
+		out := make([]float32, 1200*256)
+		require.NoError(t, r.probe(0, func(w scores.Window) error {
+			w.Copy(out)
+			return nil
+		}))
+		return out
+	}
+	assert.Equal(t, compute(kernelstest.Library(t)), compute(library))
 }
 
 // TestWithoutKernels: where they can't be used a network is computed without, and the reason is logged, or it is

@@ -285,7 +285,7 @@ func (r *Runners) fill() error {
 
 // openAll opens the sessions with a batch.
 func openAll(net Network, devices []Device, batch, sessions int, opts Options, logger *slog.Logger) (*Runners, error) {
-	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA, Places: opts.places}
+	r := &Runners{Devices: devices, Batch: batch, Padded: devices[0].CUDA && !net.independent, Places: opts.places}
 	if err := r.openSessions(net, sessions, batch, opts, logger); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -19,11 +19,11 @@ import (
 // half floats, so it is slow for the few windows that one gets, and inexact.
 //
 // Strategy: when a network is loaded, an LSTM whose states are squeezed, and added to its input if they
-// are, becomes one node of the domain porestream, and so does the matrix that makes scores of states, with its bias and tanh or clamp.
-// Weights are packed as a GPU multiplies them. In a network of floats what is between such layers is half floats all the same.
+// are, becomes one node of the domain porestream. So do the convolutions before such layers, with their activations, and the matrix that
+// makes scores of states, with its bias and tanh or clamp. Weights are packed as a GPU multiplies them. In a network of floats what is between such layers is half floats all the same.
 //
 // Consequences: what doesn't match stays as it is, and any model folder has the choice. The
-// file that is rewritten is never stored.
+// file that is rewritten is never stored. Of a network that is rewritten from end to end a window's result doesn't depend on its batch.
 
 // withKernels returns an ONNX file with layers as operators of our own, how many there are,
 // and how many LSTM layers it leaves as they were. Without any of our own the file is nil.
@@ -93,6 +93,8 @@ func (r *rewriter) node(index int, node *onnxpb.NodeProto) (done, left bool, err
 		return done, !done, err
 	case "MatMul":
 		done, err = r.head(index, node)
+	case "Conv":
+		done, err = r.stem(index, node)
 	}
 	return done, false, err
 }
@@ -173,16 +175,12 @@ func (r *rewriter) layer(index int, node *onnxpb.NodeProto) (done bool, err erro
 	return true, nil
 }
 
-// replace makes an operator of our own of the node with this index. It takes the node's first input, which is of a kind, and makes
-// the output in place of a node that is dropped; both are half floats then, and are cast where they have to be something else.
+// replace makes an operator of our own of the node with this index. It takes the node's first input, of which floats of this
+// kind are cast, and makes the output in place of a node that is dropped: half floats, which are cast where they have to be floats.
 func (r *rewriter) replace(index int, node *onnxpb.NodeProto, op string, kind int32, output string, outputKind int32, weights []uint16, bias []float32, attributes ...*onnxpb.AttributeProto) {
 	raw := make([]byte, 0, 2*len(weights))
 	for _, w := range weights {
 		raw = binary.LittleEndian.AppendUint16(raw, w)
-	}
-	rawBias := make([]byte, 0, 4*len(bias))
-	for _, b := range bias {
-		rawBias = binary.LittleEndian.AppendUint32(rawBias, math.Float32bits(b))
 	}
 	name := fmt.Sprintf("kernel.%d", index)
 	x, y := node.GetInput()[0], output
@@ -195,7 +193,7 @@ func (r *rewriter) replace(index int, node *onnxpb.NodeProto, op string, kind in
 		r.after[index] = append(r.after[index], cast(y, output, onnxpb.TensorProto_FLOAT))
 	}
 	node.OpType, node.Domain = op, kernels.Domain
-	node.Input = []string{x, r.constant(name+".W", onnxpb.TensorProto_FLOAT16, raw, int64(len(weights))), r.constant(name+".B", onnxpb.TensorProto_FLOAT, rawBias, int64(len(bias)))}
+	node.Input = []string{x, r.constant(name+".W", onnxpb.TensorProto_FLOAT16, raw, int64(len(weights))), r.floats(name+".B", bias)}
 	node.Output = []string{y}
 	node.Attribute = attributes
 }
@@ -298,6 +296,15 @@ func (r *rewriter) finish() {
 func (r *rewriter) constant(name string, kind onnxpb.TensorProto_DataType, data []byte, dims ...int64) string {
 	r.graph.Initializer = append(r.graph.Initializer, &onnxpb.TensorProto{Name: name, DataType: int32(kind), Dims: dims, RawData: data})
 	return name
+}
+
+// floats adds a constant of floats and returns its name.
+func (r *rewriter) floats(name string, values []float32) string {
+	raw := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	return r.constant(name, onnxpb.TensorProto_FLOAT, raw, int64(len(values)))
 }
 
 func cast(from, to string, kind onnxpb.TensorProto_DataType) *onnxpb.NodeProto {

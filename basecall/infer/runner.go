@@ -34,6 +34,8 @@ type Network struct {
 
 	operators string // the library of operators of our own that ONNX needs; empty for none
 	form      form   // of the scores, once it is chosen
+	// independent says that what a window gets depends on the window alone, on any device.
+	independent bool
 }
 
 // Runner is one copy of a network with space for one batch. It is used by one

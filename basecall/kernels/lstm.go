@@ -8,6 +8,7 @@ const (
 	Version = 1
 	LSTMOp  = "LSTM"
 	HeadOp  = "Head"
+	StemOp  = "Stem"
 	CRFOp   = "CRF"
 	CTCOp   = "CTC"
 )

@@ -235,7 +235,7 @@ func TestModelVerifySaysWhichKernelsRun(t *testing.T) {
 	}
 	out, err := verify("--gpu-kernels", "always", "r9.4-fast")
 	require.NoError(t, err)
-	require.Contains(t, out, "\n6 layers are computed by Porestream's kernels, as ONNX Runtime's operators do\nscores are decoded by Porestream's kernel, as on the CPU")
+	require.Contains(t, out, "\n7 layers are computed by Porestream's kernels, as ONNX Runtime's operators do\nscores are decoded by Porestream's kernel, as on the CPU")
 	out, err = verify("--gpu-kernels", "always", "--json", "r9.4-fast")
 	require.NoError(t, err)
 	var v struct {
@@ -243,7 +243,7 @@ func TestModelVerifySaysWhichKernelsRun(t *testing.T) {
 		Decodes bool `json:"kernel_decodes"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
-	require.Equal(t, 6, v.Layers)
+	require.Equal(t, 7, v.Layers)
 	require.True(t, v.Decodes)
 	out, err = verify("r9.4-fast")
 	require.NoError(t, err)

@@ -33,6 +33,8 @@ def sections(a):
         yield f"kernel lstm {width}", 25, [*bench, "lstm", str(width), "64,512,2048,4096,8448"], True
     for width, scores in ((256, 1024), (112, 256), (384, 1024)):
         yield f"kernel head {width} to {scores}", 25, [*bench, "head", str(width), str(scores), "46080,760320,3041280"], True
+    for width, stride in ((256, 5), (112, 6), (384, 6)):
+        yield f"kernel stem {width}", 25, [*bench, "stem", str(width), str(stride), "64,1056,4224"], True
     for bases in (4, 3, 5):
         yield f"kernel crf {4**bases}", 25, [*bench, "crf", str(bases), "64,1056,4224" if bases < 5 else "64,1056"], True
     for beam in (5, 32):

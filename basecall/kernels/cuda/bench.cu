@@ -6,6 +6,7 @@
 //   bench l2               all multiprocessors read the same megabyte
 //   bench lstm WIDTH ...   a layer, by the number of windows, against float and as the CPU's kernel
 //   bench head WIDTH SCORES ...  the layer before a decoder, by the number of rows, as a layer is
+//   bench stem WIDTH STRIDE ...  the convolutions before the layers, by the number of windows, as a layer is
 //   bench crf BASES ...    decoding, by the number of windows, to the bit
 //   bench ctc BEAM ...     the same of a network trained by CTC
 //   bench small            all of them with few windows, once: for compute-sanitizer
@@ -29,6 +30,7 @@
 #include "launch.h"
 #include "linear_cpu.h"
 #include "lstm_cpu.h"
+#include "stem_cpu.h"
 
 namespace {
 
@@ -233,6 +235,69 @@ void head(int width, int classes, const std::vector<int> &numbers, int runs) {
 	}
 }
 
+void stem(int width, int stride, int samples, const std::vector<int> &numbers, int runs) {
+	constexpr int checked = 4; // windows
+	Stem call{};
+	call.width = width;
+	call.samples = samples;
+	call.channels = stem_channels;
+	call.taps = 9;
+	call.last = 19;
+	call.stride = stride;
+	call.left = (20 - stride) / 2;
+	for (auto &f : call.activations) f.kind = Activation::silu;
+	call.frames = (int)stem_frames(samples, call.left, call.left, call.last, stride);
+	std::mt19937 random(7);
+	std::normal_distribution<float> normal(0, 1);
+	std::vector<float> some((size_t)checked * samples), small(call.small_count()), bias((size_t)linear_groups(width) * linear_group, 0.1f);
+	for (float &v : some) v = normal(random);
+	for (float &v : small) v = normal(random) / 3;
+	const int factors = call.last * stem_channels;
+	const auto weights = halves(linear_weights(factors, width), 1 / std::sqrt((float)factors), 8);
+	const size_t of_frame = width;
+	std::vector<uint16_t> want((size_t)checked * call.frames * width);
+	call.x = some.data();
+	call.y = want.data();
+	call.bias = bias.data();
+	call.small = small.data();
+	call.windows = checked;
+	run_stem(call, unpacked(weights.data(), factors, width));
+	Buffer<uint16_t> w(weights);
+	Buffer<float> b(bias), s(small);
+	call.weights = w.at;
+	call.bias = b.at;
+	call.small = s.at;
+	std::vector<uint16_t> first; // [frames][checked][width] of the first number, which has them all
+	for (int windows : numbers) {
+		std::vector<float> x((size_t)windows * samples);
+		for (int n = 0; n < windows; n++) std::copy_n(&some[(size_t)(n % checked) * samples], samples, &x[(size_t)n * samples]);
+		Buffer<float> in(x);
+		Buffer<uint16_t> out((size_t)windows * call.frames * width);
+		must(cudaMemset(out.at, 0xFF, 2 * out.count));
+		call.x = in.at;
+		call.y = out.at;
+		call.windows = windows;
+		const double ms = milliseconds(runs, [&] { must(launch_stem(call, nullptr)); });
+		const auto y = out.read(out.count);
+		double off = 0, all = 0;
+		int unequal = 0; // frames that aren't those of the first number
+		for (int t = 0; t < call.frames; t++)
+			for (int n = 0; n < windows; n++) {
+				const uint16_t *have = &y[((size_t)t * windows + n) * of_frame], *is = &want[((size_t)t * checked + n % checked) * of_frame];
+				for (int u = 0; u < width; u++) {
+					const double v = from_half(is[u]), d = from_half(have[u]) - v;
+					off += d * d;
+					all += v * v;
+				}
+				if (windows == numbers[0] && n < checked) first.insert(first.end(), have, have + width);
+				const size_t same = ((size_t)t * std::min(checked, numbers[0]) + n % std::min(checked, numbers[0])) * of_frame;
+				if (numbers[0] >= checked) unequal += memcmp(have, &first[same], 2 * of_frame) != 0;
+			}
+		printf("{\"width\":%d,\"stride\":%d,\"windows\":%d,\"ms\":%.4g,\"samples_per_s\":%.4g,\"error\":%.3g,\"unequal_frames\":%d}\n", width, stride, windows, ms, (double)windows * samples / ms * 1e3, std::sqrt(off / all), unequal);
+		fflush(stdout);
+	}
+}
+
 constexpr int checked_paths = 24; // windows
 
 int states_of(const CRF &call) { return crf_states(call.state_length); }
@@ -342,6 +407,8 @@ int main(int argc, char **argv) {
 		lstm(atoi(argv[2]), 256, numbers(argv[3]), 5);
 	} else if (what == "head" && argc == 5) {
 		head(atoi(argv[2]), atoi(argv[3]), numbers(argv[4]), 5);
+	} else if (what == "stem" && argc == 5) {
+		stem(atoi(argv[2]), atoi(argv[3]), 3600, numbers(argv[4]), 5);
 	} else if (what == "crf" && argc == 4) {
 		crf(atoi(argv[2]), 720, numbers(argv[3]), 5);
 	} else if (what == "ctc" && argc == 4) {
@@ -350,10 +417,11 @@ int main(int argc, char **argv) {
 		must(check_device());
 		for (int width : {112, 256, 384}) lstm(width, 3, {70}, 0);
 		for (int width : {112, 256}) head(width, 256, {70}, 0);
+		for (int width : {112, 256}) stem(width, 5, 400, {6}, 0);
 		for (int bases : {3, 4}) crf(bases, 40, {30}, 0);
 		for (int beam : {5, 32}) ctc(beam, 40, {30}, 0);
 	} else {
-		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., head WIDTH SCORES ROWS,..., crf BASES WINDOWS,..., ctc BEAM WINDOWS,... or small\n");
+		fprintf(stderr, "bench: card, copies, l2, lstm WIDTH WINDOWS,..., head WIDTH SCORES ROWS,..., stem WIDTH STRIDE WINDOWS,..., crf BASES WINDOWS,..., ctc BEAM WINDOWS,... or small\n");
 		return 2;
 	}
 	return 0;

@@ -5,12 +5,15 @@
 //   emulate lstm-cpu WIDTH STEPS WINDOWS REVERSE RESIDUAL
 //   emulate head WIDTH ROWS CLASSES ACTIVATION SCALE LOW HIGH PROCESSORS SHARED BACKWARDS
 //   emulate head-cpu WIDTH ROWS CLASSES ACTIVATION SCALE LOW HIGH
+//   emulate stem WIDTH WINDOWS SAMPLES CHANNELS TAPS SECOND LAST STRIDE LEFT RIGHT ACTIVATION ACTIVATION ACTIVATION PROCESSORS SHARED BACKWARDS
+//   emulate stem-cpu WIDTH WINDOWS SAMPLES CHANNELS TAPS SECOND LAST STRIDE LEFT RIGHT ACTIVATION ACTIVATION ACTIVATION
 //   emulate crf STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT MEMORY BACKWARDS
 //   emulate crf-cpu STATE_LENGTH STEPS WINDOWS WINDOWS_FIRST HALF STAYS STAY WIDTH CUT
 //   emulate ctc CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT MEMORY BACKWARDS
 //   emulate ctc-cpu CLASSES STEPS WINDOWS WINDOWS_FIRST HALF LOGITS BONUS WIDTH CUT
 //
-// lstm and head take x and the packed weights as half floats and the biases as floats; the first is the GPU's
+// lstm and head take x and the packed weights as half floats and the biases as floats, stem a signal of floats, and behind the biases
+// the others' weights and biases as floats; the first is the GPU's
 // kernel on a card with so many multiprocessors, of which each has so many bytes of shared
 // memory for a block, and the second the operator's on a CPU. crf and ctc take the frames of each
 // window as 32-bit numbers and the scores, have so many bytes of global memory, and give the path and
@@ -28,6 +31,8 @@
 #include "linear_cpu.h"
 #include "lstm.cu"
 #include "lstm_cpu.h"
+#include "stem.cu"
+#include "stem_cpu.h"
 
 namespace {
 
@@ -124,6 +129,52 @@ int head(int argc, char **argv, bool emulated) {
 	}
 	const auto launch = [&](auto kernel) { return emulator::launch(plan.blocks, linear_threads, plan.shared, atoi(argv[11]), [&] { kernel(call); }); };
 	const bool kept = plan.tiles == 2 ? launch(head_kernel<2>) : launch(head_kernel<4>);
+	if (!kept) {
+		fprintf(stderr, "the kernel wrote behind its shared memory\n");
+		return 4;
+	}
+	fprintf(stderr, "%d tiles %zu shared\n", plan.tiles, plan.shared);
+	output(y);
+	return 0;
+}
+
+int stem(int argc, char **argv, bool emulated) {
+	if (argc != (emulated ? 18 : 15)) return 2;
+	int n[16];
+	for (int i = 0; i < argc - 2; i++) n[i] = atoi(argv[2 + i]);
+	Stem call{};
+	call.width = n[0];
+	call.windows = n[1];
+	call.samples = n[2];
+	call.channels = n[3];
+	call.taps = n[4];
+	call.second = n[5];
+	call.last = n[6];
+	call.stride = n[7];
+	call.left = n[8];
+	for (int i = 0; i < 3; i++) call.activations[i].kind = (Activation::Kind)n[10 + i];
+	call.frames = (int)stem_frames(call.samples, call.left, n[9], call.last, call.stride);
+	const StemPlan plan = emulated ? plan_stem(call, n[13], n[14]) : StemPlan{2, 0, 0};
+	if (!stem_can(n[0], n[3], n[4], n[5], n[6], n[7], n[8], n[9]) || plan.tiles == 0) {
+		fprintf(stderr, "no room\n");
+		return 3;
+	}
+	const auto x = input<float>((size_t)call.windows * call.samples);
+	const auto weights = input<uint16_t>(linear_weights(call.last * stem_channels, call.width));
+	const auto bias = input<float>(linear_groups(call.width) * linear_group), small = input<float>(call.small_count());
+	std::vector<uint16_t> y((size_t)call.windows * call.frames * call.width, 0x7E00); // NaN
+	call.x = x.data();
+	call.y = y.data();
+	call.weights = weights.data();
+	call.bias = bias.data();
+	call.small = small.data();
+	if (!emulated) {
+		run_stem(call, unpacked(call.weights, call.last * stem_channels, call.width));
+		output(y);
+		return 0;
+	}
+	const auto launch = [&](auto kernel) { return emulator::launch(plan.blocks, linear_threads, plan.shared, n[15], [&] { kernel(call); }); };
+	const bool kept = plan.tiles == 2 ? launch(stem_kernel<2>) : launch(stem_kernel<4>);
 	if (!kept) {
 		fprintf(stderr, "the kernel wrote behind its shared memory\n");
 		return 4;
@@ -232,6 +283,8 @@ int main(int argc, char **argv) {
 	if (what == "lstm-cpu") return lstm(argc, argv, false);
 	if (what == "head") return head(argc, argv, true);
 	if (what == "head-cpu") return head(argc, argv, false);
+	if (what == "stem") return stem(argc, argv, true);
+	if (what == "stem-cpu") return stem(argc, argv, false);
 	if (what == "crf") return crf(argc, argv, true);
 	if (what == "crf-cpu") return crf(argc, argv, false);
 	if (what == "ctc") return ctc(argc, argv, true);

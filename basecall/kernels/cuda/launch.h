@@ -5,9 +5,11 @@
 #include "ctc.h"
 #include "head.h"
 #include "lstm.h"
+#include "stem.h"
 
 const char *launch_lstm(LSTM call, void *stream);
 const char *launch_head(const Head &call, void *stream);
+const char *launch_stem(const Stem &call, void *stream);
 const char *launch_crf(CRF call, void *stream);
 const char *launch_ctc(CTC call, void *stream);
 // check_device says whether the kernels can run on the current device, and prepares it.

@@ -16,6 +16,7 @@
 #include "linear_cpu.h"
 #include "lstm_cpu.h"
 #include "onnxruntime_c_api.h"
+#include "stem_cpu.h"
 #ifdef PORESTREAM_CUDA
 #include "launch.h"
 #endif
@@ -181,6 +182,77 @@ struct HeadKernel {
 	}
 };
 
+// The convolutions before the LSTM layers: X float [windows, 1, samples], weights of the last one half, its biases float, weights and biases of the
+// others float (see Stem) -> Y half [frames, windows, width]. Attributes: width, channels, taps, second, last, stride, left, right and
+// activation_0 to activation_2, of the first, the second and the last.
+struct StemKernel {
+	bool cuda;
+	Stem of{};
+	int64_t right = 0;
+	std::once_flag unpacking;
+	std::vector<float> weights; // on a CPU, from the first run on
+
+	OrtStatus *init(const OrtKernelInfo *info) {
+		int64_t width, channels, taps, second, last, stride, left;
+		const std::pair<const char *, int64_t *> numbers[] = {{"width", &width}, {"channels", &channels}, {"taps", &taps}, {"second", &second}, {"last", &last}, {"stride", &stride}, {"left", &left}, {"right", &right}};
+		for (const auto &[name, to] : numbers) RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, name, to));
+		for (int i = 0; i < 3; i++) {
+			int64_t kind;
+			RETURN_IF_FAILED(api->KernelInfoGetAttribute_int64(info, ("activation_" + std::to_string(i)).c_str(), &kind));
+			if (kind != Activation::none && kind != Activation::tanh && kind != Activation::silu) return failed("porestream.Stem has no activation " + std::to_string(kind));
+			of.activations[i].kind = (Activation::Kind)kind;
+		}
+		if (!stem_can(width, channels, taps, second, last, stride, left, right))
+			return failed("porestream.Stem has no kernel for convolutions of " + std::to_string(taps) + ", " + std::to_string(second) + " and " + std::to_string(last) + " taps to " + std::to_string(width) + " channels");
+		of.width = (int)width;
+		of.channels = (int)channels;
+		of.taps = (int)taps;
+		of.second = (int)second;
+		of.last = (int)last;
+		of.stride = (int)stride;
+		of.left = (int)left;
+		return nullptr;
+	}
+
+	OrtStatus *compute(OrtKernelContext *context) {
+		const OrtValue *x, *w, *b, *s;
+		std::vector<int64_t> dims, of_weights, of_bias, of_small;
+		RETURN_IF_FAILED(input(context, 0, &x, dims));
+		RETURN_IF_FAILED(input(context, 1, &w, of_weights));
+		RETURN_IF_FAILED(input(context, 2, &b, of_bias));
+		RETURN_IF_FAILED(input(context, 3, &s, of_small));
+		Stem call = of;
+		if (dims.size() != 3 || dims[1] != 1 || dims[2] > INT32_MAX / 64 || of_bias != std::vector<int64_t>{linear_groups(of.width) * linear_group} ||
+			of_weights != std::vector<int64_t>{(int64_t)linear_weights(of.last * stem_channels, of.width)} || of_small != std::vector<int64_t>{call.small_count()})
+			return failed("porestream.Stem: inputs don't have the dimensions of convolutions to " + std::to_string(of.width) + " channels");
+		call.windows = (int)dims[0];
+		call.samples = (int)dims[2];
+		call.frames = (int)stem_frames(dims[2], of.left, right, of.last, of.stride);
+		const int64_t out[] = {call.frames, call.windows, of.width};
+		OrtValue *y;
+		RETURN_IF_FAILED(api->KernelContext_GetOutput(context, 0, out, 3, &y));
+		RETURN_IF_FAILED(data(x, &call.x));
+		RETURN_IF_FAILED(data(w, &call.weights));
+		RETURN_IF_FAILED(data(b, &call.bias));
+		RETURN_IF_FAILED(data(s, &call.small));
+		RETURN_IF_FAILED(data(y, &call.y));
+		if (call.frames == 0 || call.windows == 0) return nullptr;
+#ifdef PORESTREAM_CUDA
+		if (cuda) {
+			void *stream;
+			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
+			if (const char *what = check_device()) return failed(std::string("porestream.Stem: ") + what);
+			if (const char *what = launch_stem(call, stream)) return failed(std::string("porestream.Stem: ") + what);
+			return nullptr;
+		}
+#endif
+		// The graph's weights are constants.
+		std::call_once(unpacking, [&] { weights = unpacked(call.weights, call.last * stem_channels, call.width); });
+		run_stem(call, weights);
+		return nullptr;
+	}
+};
+
 // How each kind of decoder is read of a node's attributes, called and named.
 struct DecodesCRF {
 	using Call = CRF;
@@ -332,11 +404,13 @@ extern "C" __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(O
 	constexpr auto any = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED, count = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, byte = ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
 	static Operator operators[] = {
 		make<LSTMKernel>("LSTM", false, {half, half, single}, {half}),
+		make<StemKernel>("Stem", false, {single, half, single, single}, {half}),
 		make<HeadKernel>("Head", false, {half, half, single}, {half}),
 		make<DecoderKernel<DecodesCRF>>("CRF", false, {any, count}, {byte, single}),
 		make<DecoderKernel<DecodesCTC>>("CTC", false, {any, count}, {byte, single}),
 #ifdef PORESTREAM_CUDA
 		make<LSTMKernel>("LSTM", true, {half, half, single}, {half}),
+		make<StemKernel>("Stem", true, {single, half, single, single}, {half}),
 		make<HeadKernel>("Head", true, {half, half, single}, {half}),
 		make<DecoderKernel<DecodesCRF>>("CRF", true, {any, count}, {byte, single}),
 		make<DecoderKernel<DecodesCTC>>("CTC", true, {any, count}, {byte, single}),
