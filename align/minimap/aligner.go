@@ -40,8 +40,8 @@ func (a *Aligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 	if len(seq) == 0 {
 		return nil, nil
 	}
-	if len(seq) > MaxReadLength {
-		return nil, fmt.Errorf("aligning read %s: %d bases, more than the limit of %d", name, len(seq), MaxReadLength)
+	if err := checkLength(name, seq); err != nil {
+		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,11 +59,27 @@ func (a *Aligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 	}
 	defer C.pm_free(&hits)
 
-	var out []align.Alignment
-	for _, h := range unsafe.Slice(hits.hit, hits.n) {
-		aln, err := a.convert(&h)
+	out, err := a.index.alignments(&hits)
+	if err != nil {
+		return nil, fmt.Errorf("aligning read %s: %w", name, err)
+	}
+	return out, nil
+}
+
+func checkLength(name string, seq []byte) error {
+	if len(seq) > MaxReadLength {
+		return fmt.Errorf("aligning read %s: %d bases, more than the limit of %d", name, len(seq), MaxReadLength)
+	}
+	return nil
+}
+
+// alignments copies hits out of C memory, primary ones first.
+func (x *Index) alignments(hits *C.pm_hits) ([]align.Alignment, error) {
+	out := make([]align.Alignment, 0, int(hits.n))
+	for i := range unsafe.Slice(hits.hit, hits.n) {
+		aln, err := x.convert(&unsafe.Slice(hits.hit, hits.n)[i])
 		if err != nil {
-			return nil, fmt.Errorf("aligning read %s: %w", name, err)
+			return nil, err
 		}
 		out = append(out, aln)
 	}
@@ -80,9 +96,9 @@ func (a *Aligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 }
 
 // convert copies a hit out of C memory.
-func (a *Aligner) convert(h *C.pm_hit) (align.Alignment, error) {
+func (x *Index) convert(h *C.pm_hit) (align.Alignment, error) {
 	out := align.Alignment{
-		Contig:         a.index.contigs[h.contig],
+		Contig:         x.contigs[h.contig],
 		Start:          int(h.start),
 		End:            int(h.end),
 		Reverse:        h.reverse != 0,

@@ -41,4 +41,33 @@ int64_t pm_differs(const mm_idx_t *mi, uint32_t contig, const char *seq);
 int pm_map(const mm_idx_t *mi, const mm_mapopt_t *mo, mm_tbuf_t *buf, const char *name, const char *seq, int len, pm_hits *hits);
 void pm_free(pm_hits *hits);
 
+// pm_job is a read that a pool's thread aligns, and what became of it.
+typedef struct pm_job {
+	struct pm_job *next;
+	uintptr_t caller; // who waits for it
+	int failed;       // out of memory
+	int len;
+	pm_hits hits;
+	char *name, *seq; // behind the job itself
+} pm_job;
+
+typedef struct pm_pool pm_pool;
+
+// pm_pool_start starts n threads that align reads; NULL with errno. A byte is written to fd when
+// jobs are done: for several together, but at once when there are no others to do.
+pm_pool *pm_pool_start(const mm_idx_t *mi, const mm_mapopt_t *mo, int n, int fd);
+
+// pm_pool_submit hands a read to the threads, which have a copy of it; 0, or -1 when out of memory.
+int pm_pool_submit(pm_pool *p, uintptr_t caller, const char *name, int name_len, const char *seq, int len);
+
+// pm_pool_done returns all jobs that are done, linked, or NULL. The caller gives each to pm_job_free.
+pm_job *pm_pool_done(pm_pool *p);
+void pm_job_free(pm_job *job);
+
+// pm_pool_stop ends the threads, once all jobs are done. Nothing is written to fd after it.
+void pm_pool_stop(pm_pool *p);
+
+// pm_pool_free frees a pool that was stopped.
+void pm_pool_free(pm_pool *p);
+
 #endif

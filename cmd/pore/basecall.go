@@ -210,13 +210,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 			return err
 		}
 		defer index.Close()
-		n := runtime.GOMAXPROCS(0)
-		b.aligners = make(chan *minimap.Aligner, n)
-		for range n {
-			aligner := index.NewAligner()
-			defer aligner.Close()
-			b.aligners <- aligner
+		if b.aligners, err = index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
+			return err
 		}
+		defer b.aligners.Close()
 		header.Aligner = &output.Program{Name: "minimap2", Version: minimap.Version()}
 		for _, c := range g.Contigs {
 			header.References = append(header.References, output.Reference{Name: c.Name, Length: len(c.Seq)})
@@ -268,7 +265,7 @@ type basecaller struct {
 	caller    *basecall.Caller
 	modifier  *modnetwork.Caller // nil: nothing is said of modified bases
 	finisher  *finish.Finisher
-	aligners  chan *minimap.Aligner // nil: the reads are not aligned
+	aligners  *minimap.Pool // nil: the reads are not aligned
 	writer    output.Writer
 	failed    output.Writer    // for reads below minimum; nil if they are left out
 	minimum   float64          // least mean quality
@@ -459,7 +456,5 @@ func (b *basecaller) align(read finish.Read) ([]align.Alignment, error) {
 	if b.aligners == nil {
 		return nil, nil
 	}
-	aligner := <-b.aligners
-	defer func() { b.aligners <- aligner }()
-	return aligner.Map(read.ID, read.Called.Sequence)
+	return b.aligners.Map(read.ID, read.Called.Sequence)
 }

@@ -141,8 +141,8 @@ type Engines struct {
 	panels     string                   // fingerprint
 	biomarkers []io.Closer              // watch stage: networks that panels ask
 	index      *minimap.Index
-	aligners   []*minimap.Aligner // basecall and align stages
-	deciders   *deciders          // adaptive stage; nil without
+	aligners   *minimap.Pool // basecall and align stages
+	deciders   *deciders     // adaptive stage; nil without
 	// methylation: modified bases are counted, of calls that the filter lets through.
 	methylation bool
 	filter      methylatestage.Filter
@@ -254,10 +254,9 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		}
 	}
 	if aligning {
-		// Reads in the works: enough that the network's batches fill while others
-		// are decoded and aligned.
-		for range 8 * runtime.GOMAXPROCS(0) {
-			e.aligners = append(e.aligners, e.index.NewAligner())
+		var err error
+		if e.aligners, err = e.index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
+			return nil, errors.Join(err, e.Close())
 		}
 	}
 	if deciding {
@@ -296,13 +295,15 @@ func (e *Engines) loadAligner(opts Options) error {
 	return err
 }
 
-// stageAligners are the aligners as stages take them.
+// readsAtOnce is how many reads a stage has in the works for each processor: enough that the
+// network's batches fill while other reads are decoded, aligned and written.
+const readsAtOnce = 8
+
+// stageAligners are the aligners as stages take them, one for each read in the works. No more
+// reads than there are processors are being aligned at a time: more threads would only take
+// the processors, and what minimap2 has in their caches, from each other.
 func (e *Engines) stageAligners() []alignstage.Aligner {
-	aligners := make([]alignstage.Aligner, len(e.aligners))
-	for i, a := range e.aligners {
-		aligners[i] = a
-	}
-	return aligners
+	return slices.Repeat([]alignstage.Aligner{e.aligners}, readsAtOnce*runtime.GOMAXPROCS(0))
 }
 
 // contig is the sequence of a contig of the reference.
@@ -393,12 +394,13 @@ func (e *Engines) Close() error {
 	for _, n := range e.biomarkers {
 		errs = append(errs, n.Close())
 	}
-	aligners := e.aligners
-	if e.deciders != nil {
-		aligners = slices.Concat(aligners, e.deciders.aligners)
+	if e.aligners != nil {
+		errs = append(errs, e.aligners.Close())
 	}
-	for _, a := range aligners {
-		errs = append(errs, a.Close())
+	if e.deciders != nil {
+		for _, a := range e.deciders.aligners {
+			errs = append(errs, a.Close())
+		}
 	}
 	if e.index != nil {
 		errs = append(errs, e.index.Close())

@@ -120,6 +120,7 @@ func (c GroupConfig) withDefaults() GroupConfig {
 		set(&c.CommitInterval, 150*time.Millisecond)
 	}
 	set(&c.CommitInterval, progressInterval)
+	set(&c.Transactions.Linger, transactionLinger)
 	set(&c.HeartbeatInterval, time.Second)
 	set(&c.SessionTimeout, 30*time.Second)
 	set(&c.RebalanceTimeout, time.Minute)
@@ -142,6 +143,9 @@ func (c GroupConfig) withDefaults() GroupConfig {
 }
 
 const (
+	// transactionLinger is how long records of a transaction wait for company. A commit,
+	// before which nobody sees them, doesn't wait for them to have lingered.
+	transactionLinger = 50 * time.Millisecond
 	// commitLinger is how long the first emission after a pause waits for company
 	// in its transaction.
 	commitLinger = 5 * time.Millisecond
