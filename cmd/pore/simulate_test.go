@@ -141,7 +141,7 @@ func TestSimulateReference(t *testing.T) {
 }
 
 func TestSimulateProfile(t *testing.T) {
-	ref := randomFASTA(t, 4000)
+	ref := randomFASTA(t, 10_000)
 	reads, err := poreWith(t, nil, "simulate", "reads", "--ref", ref, "--profile", "r10.4.1-3pct", "--depth", "15", "--length", "2000")
 	require.NoError(t, err)
 	aligned, err := poreWith(t, strings.NewReader(reads), "align", "--ref", ref, "--format", "sam", "-")
