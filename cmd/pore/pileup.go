@@ -38,12 +38,13 @@ type pileupConfig struct {
 	output, bedGraph, found      string
 	panel                        methylationPanel
 	answers, vector              string
+	memory                       cli.Bytes
 	threads                      int
 	log                          cli.LogFlags
 }
 
 func pileupCommand() *cobra.Command {
-	var cfg pileupConfig
+	cfg := pileupConfig{memory: 512 << 20}
 	cmd := &cobra.Command{
 		Use:   "pileup [--ref FASTA --cpg] [-o OUT.bed] IN.bam",
 		Short: "Count the modified bases of aligned reads at each position",
@@ -53,7 +54,8 @@ many reads have it, another one, none, no call, a call below the threshold, anot
 a deletion. - is standard input.
 
 Calls below a threshold are counted as failed. It is the 10th percentile of the calls of
-each base, for which the file is read twice; --filter-threshold says what it is.
+each base; --filter-threshold says what it is. Reads wait for the threshold if there is
+--memory for all of them, else the file is read twice.
 Only primary alignments count, and of those no duplicates and no failed reads.
 
 docs/files/modified-bases.md describes the columns.`,
@@ -86,6 +88,7 @@ docs/files/modified-bases.md describes the columns.`,
 	cfg.panel.register(flags)
 	flags.StringVar(&cfg.answers, "answers", "", "file for the answers to --rules")
 	flags.StringVar(&cfg.vector, "vector", "", "file for the states of --sites: 1, 0 or a point where nothing is known")
+	flags.Var(&cfg.memory, "memory", "reads that are held until the threshold is known; a file with more is read twice")
 	flags.IntVar(&cfg.threads, "threads", 0, "workers (default as many as there are processors)")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
@@ -187,16 +190,12 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 			return err
 		}
 	}
+	var survey *aligned.Survey
 	if given != [4]bool{true, true, true, true} {
-		if err := thresholds(ctx, &cfg, &opts, given, path, logger); err != nil {
+		if survey, err = thresholds(ctx, &cfg, &opts, given, path, logger); err != nil {
 			return err
 		}
 	}
-	in, name, err := openPileup(path, stdin, &cfg, &opts)
-	if err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, in.close()) }()
 	out := &pileupOutput{cfg: &cfg, motifs: opts.Motifs, files: make(map[string]*pileupFile), stdout: stdout}
 	defer func() { err = errors.Join(err, out.discard()) }()
 	if err := out.begin(); err != nil {
@@ -223,9 +222,14 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 			return out.row(contig, r)
 		}
 	}
-	counts, err := aligned.Pileup(ctx, in.records, opts, row)
+	var counts *aligned.Counts
+	if survey != nil && survey.Whole() {
+		counts, err = survey.Pileup(opts.Thresholds, row)
+	} else {
+		counts, err = pileUpFile(ctx, path, stdin, &cfg, &opts, row)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	reportPileup(logger, counts)
 	if cfg.found != "" {
@@ -258,6 +262,19 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	return out.commit()
 }
 
+// pileUpFile reads and counts a file.
+func pileUpFile(ctx context.Context, path string, stdin io.Reader, cfg *pileupConfig, opts *aligned.Options, row func(contig string, r *pileup.Row) error) (counts *aligned.Counts, err error) {
+	in, name, err := openPileup(path, stdin, cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, in.close()) }()
+	if counts, err = aligned.Pileup(ctx, in.records, *opts, row); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return counts, nil
+}
+
 // haplotypeOf is the name of a group of reads.
 func haplotypeOf(group int) string {
 	if group > 0 {
@@ -266,24 +283,23 @@ func haplotypeOf(group int) string {
 	return "unphased"
 }
 
-// thresholds makes those that aren't given of the calls of the file.
-func thresholds(ctx context.Context, cfg *pileupConfig, opts *aligned.Options, given [4]bool, path string, logger *slog.Logger) (err error) {
+// thresholds makes those that aren't given of the calls of the file, and keeps its reads if they fit into the memory.
+func thresholds(ctx context.Context, cfg *pileupConfig, opts *aligned.Options, given [4]bool, path string, logger *slog.Logger) (survey *aligned.Survey, err error) {
 	in, name, err := openPileup(path, nil, cfg, opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = cmp.Or(err, in.close()) }()
-	calls, err := aligned.Calls(ctx, in.records, *opts)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if survey, err = aligned.NewSurvey(ctx, in.records, *opts, int(cfg.memory)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	for i, t := range calls.Percentile(cfg.percentile) {
+	for i, t := range survey.Calls.Percentile(cfg.percentile) {
 		if !given[i] && t > 0 {
 			opts.Thresholds[i] = t
 			logger.Info("least probability of a call that counts", "base", "ACGT"[i:i+1], "probability", float64(t)/pileup.Units)
 		}
 	}
-	return nil
+	return survey, nil
 }
 
 // pileupInput is a file that is read.

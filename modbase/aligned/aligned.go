@@ -109,59 +109,121 @@ type Reader interface {
 
 var _ Reader = (*hts.Reader)(nil)
 
-// Calls counts the calls of a file by base and probability, as a threshold by percentile is made of.
-func Calls(ctx context.Context, in Reader, opts Options) (*pileup.Histogram, error) {
+// Survey is what a first reading of a file gives: its calls by base and probability, as a threshold by percentile is made of, and, if
+// they are not too many, the reads themselves, so that the file need not be read again.
+type Survey struct {
+	Calls pileup.Histogram
+	run   *run
+	reads []*batch // all; nil: there are more than may be kept
+	bytes int
+}
+
+// NewSurvey reads a file, and keeps reads of up to so many bytes of memory. Of records that it keeps it lets qualities and tags go.
+func NewSurvey(ctx context.Context, in Reader, opts Options, memory int) (*Survey, error) {
 	each := make([]pileup.Histogram, opts.Threads)
 	opts.Thresholds = pileup.Thresholds{}
-	r := &run{opts: opts, in: in, spans: spans(opts.Regions, in.Header().Refs()), histograms: each}
-	if err := r.do(ctx, func(*batch) error { return nil }); err != nil {
+	r := newRun(in, opts)
+	r.histograms = each
+	s, keep := &Survey{run: r, reads: []*batch{}}, true
+	err := r.do(ctx, func(b *batch) error {
+		if !keep {
+			return nil
+		}
+		for i := range b.pieces {
+			s.bytes += len(b.pieces[i].rec.Name) + b.pieces[i].read.Bytes()
+		}
+		if keep = s.bytes <= memory; !keep {
+			s.reads = nil
+			return nil
+		}
+		for i := range b.pieces {
+			rec := b.pieces[i].rec
+			rec.Qual, rec.AuxFields = nil, nil // which hold all of the record as it was read
+		}
+		s.reads = append(s.reads, b)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	for i := range each[1:] {
-		each[0].Add(&each[1+i])
+	for i := range each {
+		s.Calls.Add(&each[i])
 	}
-	return &each[0], nil
+	return s, nil
+}
+
+// Whole reports whether all reads were kept, so that [Survey.Pileup] counts them.
+func (s *Survey) Whole() bool { return s.reads != nil }
+
+// Pileup is [Pileup] of the file that was surveyed, with thresholds. It can be called once.
+func (s *Survey) Pileup(thresholds pileup.Thresholds, emit func(contig string, row *pileup.Row) error) (*Counts, error) {
+	c := &counter{run: s.run, emit: emit, current: -1}
+	for i, b := range s.reads {
+		for k := range b.pieces {
+			b.pieces[k].read.Filter(&thresholds)
+		}
+		if err := c.add(b); err != nil {
+			return &s.run.counts, err
+		}
+		s.reads[i] = nil
+	}
+	return &s.run.counts, c.finish()
 }
 
 // Pileup counts a file, and has emit take the rows, in the order of the file's reference sequences and of
 // [pileup.Pile]'s. Emit must not keep a row.
 func Pileup(ctx context.Context, in Reader, opts Options, emit func(contig string, row *pileup.Row) error) (*Counts, error) {
-	r := &run{opts: opts, in: in, spans: spans(opts.Regions, in.Header().Refs()), counts: Counts{Unlisted: make(map[modbase.Code]int64)}}
-	contig := ""
-	var pile *pileup.Pile
-	current := -1
-	err := r.do(ctx, func(b *batch) error {
-		for i := range b.pieces {
-			p := &b.pieces[i]
-			r.tally(p)
-			if ref := p.rec.Ref; ref.ID() != current {
-				if pile != nil {
-					if err := pile.Finish(); err != nil {
-						return err
-					}
-				}
-				cfg, err := r.config(ref)
-				if err != nil {
-					return err
-				}
-				current, contig = ref.ID(), ref.Name()
-				pile = pileup.NewPile(cfg, func(row *pileup.Row) error {
-					r.counts.Rows++
-					return emit(contig, row)
-				})
-			}
-			if err := pile.Add(p.read); errors.Is(err, modbase.ErrKinds) {
-				r.counts.Faults.Add(p.rec.Name, err)
-			} else if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil && pile != nil {
-		err = pile.Finish()
+	r := newRun(in, opts)
+	c := &counter{run: r, emit: emit, current: -1}
+	err := r.do(ctx, c.add)
+	if err == nil {
+		err = c.finish()
 	}
 	return &r.counts, err
+}
+
+// counter piles up the reads of a file, contig by contig.
+type counter struct {
+	run     *run
+	emit    func(contig string, row *pileup.Row) error
+	pile    *pileup.Pile // nil: before the first read
+	current int          // number of the contig
+}
+
+func (c *counter) add(b *batch) error {
+	counts := &c.run.counts
+	for i := range b.pieces {
+		p := &b.pieces[i]
+		c.run.tally(p)
+		if ref := p.rec.Ref; ref.ID() != c.current {
+			if err := c.finish(); err != nil {
+				return err
+			}
+			cfg, err := c.run.config(ref)
+			if err != nil {
+				return err
+			}
+			c.current = ref.ID()
+			c.pile = pileup.NewPile(cfg, func(row *pileup.Row) error {
+				counts.Rows++
+				return c.emit(ref.Name(), row)
+			})
+		}
+		if err := c.pile.Add(p.read); errors.Is(err, modbase.ErrKinds) {
+			counts.Faults.Add(p.rec.Name, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish counts what is left of a contig.
+func (c *counter) finish() error {
+	if c.pile == nil {
+		return nil
+	}
+	return c.pile.Finish()
 }
 
 // piece is a record that counts, and what became of it.
@@ -186,6 +248,10 @@ type run struct {
 	spans      [][][2]int         // that rows are wanted of, by number of the reference sequence
 	histograms []pileup.Histogram // of each worker; nil: none are wanted
 	ref, pos   int                // of the record before
+}
+
+func newRun(in Reader, opts Options) *run {
+	return &run{opts: opts, in: in, spans: spans(opts.Regions, in.Header().Refs()), counts: Counts{Unlisted: make(map[modbase.Code]int64)}}
 }
 
 // do passes the reads of a file, in order, to finish.

@@ -238,8 +238,10 @@ func motifs(t *testing.T, texts ...string) []pileup.Motif {
 func TestAgreesWithOracle(t *testing.T) {
 	for seed := range uint64(4) {
 		s := newScene(t, seed, seed%2 == 1)
-		percentile, err := aligned.Calls(t.Context(), s.open(t), aligned.Options{Threads: 2})
+		survey, err := aligned.NewSurvey(t.Context(), s.open(t), aligned.Options{Threads: 2}, 0)
 		require.NoError(t, err)
+		require.False(t, survey.Whole())
+		percentile := &survey.Calls
 		some := pileup.Threshold(0.7)
 		cases := []struct {
 			setting   string
@@ -275,6 +277,39 @@ func TestAgreesWithOracle(t *testing.T) {
 					require.GreaterOrEqual(t, len(counts.Faults.List()), 4)
 				}
 			})
+		}
+	}
+}
+
+// TestSurvey: reads that were kept while a threshold was found are counted as the file is that is read again, with everything that is
+// reported of it.
+func TestSurvey(t *testing.T) {
+	for seed := range uint64(4) {
+		s := newScene(t, seed, seed%2 == 1)
+		for threads := 1; threads < 4; threads++ {
+			opts := aligned.Options{Threads: threads, Haplotypes: true}
+			survey, err := aligned.NewSurvey(t.Context(), s.open(t), opts, 1<<30)
+			require.NoError(t, err)
+			require.True(t, survey.Whole())
+			opts.Thresholds = survey.Calls.Percentile(0.2)
+			rows := func(count func(emit func(string, *pileup.Row) error) (*aligned.Counts, error)) (string, *aligned.Counts) {
+				var out []byte
+				counts, err := count(func(contig string, r *pileup.Row) error {
+					out = fmt.Appendf(pileup.AppendBED(out, contig, r, nil), "%d\n", r.Group)
+					return nil
+				})
+				require.NoError(t, err)
+				return string(out), counts
+			}
+			want, wanted := rows(func(emit func(string, *pileup.Row) error) (*aligned.Counts, error) {
+				return aligned.Pileup(t.Context(), s.open(t), opts, emit)
+			})
+			got, counts := rows(func(emit func(string, *pileup.Row) error) (*aligned.Counts, error) {
+				return survey.Pileup(opts.Thresholds, emit)
+			})
+			same(t, want, got)
+			require.Equal(t, wanted, counts)
+			require.NotZero(t, counts.Rows)
 		}
 	}
 }

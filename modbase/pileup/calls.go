@@ -78,6 +78,26 @@ type Read struct {
 	behind        [2]int
 }
 
+// overhead is about what a read takes in memory besides its alignment, bases and calls.
+const overhead = 512
+
+// Bytes is about how much memory the read takes.
+func (r *Read) Bytes() int {
+	const mark, operation = 8, 4
+	return overhead + operation*cap(r.cigar) + cap(r.seq) + cap(r.ops) + cap(r.differ) + mark*(cap(r.own)+cap(r.opposite))
+}
+
+// Filter has the calls below thresholds fail, of a read that was made without any.
+func (r *Read) Filter(thresholds *Thresholds) {
+	for _, marks := range [2][]mark{r.own, r.opposite} {
+		for i := range marks {
+			if m := &marks[i]; int(m.p) < thresholds[m.base] {
+				m.what = failed
+			}
+		}
+	}
+}
+
 // Tagged reports whether the read's tags have a list.
 func (r *Read) Tagged() bool { return len(r.kinds[0])+len(r.kinds[1]) > 0 }
 

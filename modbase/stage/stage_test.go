@@ -234,10 +234,10 @@ func (s *scene) offline(t testing.TB, sample string, filter Filter) string {
 	for _, ref := range refs {
 		require.NoError(t, header.AddReference(ref.Clone()))
 	}
-	calls, err := aligned.Calls(t.Context(), &file{header, records}, aligned.Options{Threads: 1})
+	survey, err := aligned.NewSurvey(t.Context(), &file{header, records}, aligned.Options{Threads: 1}, 0)
 	require.NoError(t, err)
 	var out []byte
-	_, err = aligned.Pileup(t.Context(), &file{header, records}, aligned.Options{Threads: 1, Thresholds: filter.thresholds(calls)}, func(contig string, row *pileup.Row) error {
+	_, err = aligned.Pileup(t.Context(), &file{header, records}, aligned.Options{Threads: 1, Thresholds: filter.thresholds(&survey.Calls)}, func(contig string, row *pileup.Row) error {
 		out = pileup.AppendBED(out, contig, row, nil)
 		return nil
 	})
