@@ -47,6 +47,8 @@ func TestMeasureThroughput(t *testing.T) {
 	assert.Equal(t, 2, got.Sessions)
 	assert.Equal(t, "cpu", got.Device)
 	assert.InEpsilon(t, got.EngineRate*17_000/(4*7200), got.ReadRate, 1e-9)
+	assert.InEpsilon(t, got.EngineOverBare*17_000/(4*7200), got.ReadsOverBare, 1e-9)
+	assert.InEpsilon(t, got.EngineOverBareCPU*17_000/(4*7200), got.ReadsOverBareCPU, 1e-9)
 	for _, rate := range []float64{got.BareRate, got.EngineOverBare, got.EngineOverBareCPU} {
 		assert.Positive(t, rate)
 	}

@@ -46,6 +46,10 @@ type Throughput struct {
 	// medians of the rounds' ratios. On a busy machine the second means more.
 	EngineOverBare    float64 `json:"engine_over_bare"`
 	EngineOverBareCPU float64 `json:"engine_over_bare_cpu_time"`
+	// The same of samples of reads, without those that windows share: what a user has of the
+	// bare network's speed.
+	ReadsOverBare    float64 `json:"reads_over_bare"`
+	ReadsOverBareCPU float64 `json:"reads_over_bare_cpu_time"`
 
 	// Bases that the engine calls in a round, and per second of the median round.
 	Bases    int64   `json:"bases"`
@@ -144,6 +148,8 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	t.EngineRate = float64(t.WindowSamples) / d.Engine
 	t.BareRate = float64(t.WindowSamples) / d.Bare
 	t.EngineOverBare, t.EngineOverBareCPU = d.EngineOverBare, d.EngineOverBareCPU
+	share := float64(t.ReadSamples) / float64(t.WindowSamples)
+	t.ReadsOverBare, t.ReadsOverBareCPU = t.EngineOverBare*share, t.EngineOverBareCPU*share
 	if len(effort.GPUs) > 0 {
 		t.GPU = newGPUUsage(used, t.Bases*int64(effort.Rounds))
 	}

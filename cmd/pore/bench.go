@@ -261,8 +261,8 @@ func (b basecallBench) runSweep(ctx context.Context, model *basecall.Model, read
 }
 
 func printThroughput(w io.Writer, t bench.Throughput) {
-	fmt.Fprintf(w, "%s on %s in %s, %d cores, %d sessions, batch %d: %.0f samples/s of reads; engine %.0f, bare network %.0f samples/s of windows: %.3f (%.3f by processor time)\n",
-		t.Model, t.Device, t.Precision, t.Cores, t.Sessions, t.Batch, t.ReadRate, t.EngineRate, t.BareRate, t.EngineOverBare, t.EngineOverBareCPU)
+	fmt.Fprintf(w, "%s on %s in %s, %d cores, %d sessions, batch %d: %.0f samples/s of reads; engine %.0f, bare network %.0f samples/s of windows: %.3f (%.3f by processor time), of reads over windows %.3f (%.3f)\n",
+		t.Model, t.Device, t.Precision, t.Cores, t.Sessions, t.Batch, t.ReadRate, t.EngineRate, t.BareRate, t.EngineOverBare, t.EngineOverBareCPU, t.ReadsOverBare, t.ReadsOverBareCPU)
 }
 
 // sweepHead heads the table of a sweep, which is Markdown.
