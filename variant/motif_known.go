@@ -13,9 +13,12 @@ import (
 // they may be long or have a gap. Reads must still get them wrong, on one strand, far more often than other bases: a motif that
 // the basecalling model knows marks nothing.
 
+// MaxKnownMotifs is how many motifs [Config.ModifiedMotifs] may have.
+const MaxKnownMotifs = 64
+
 const (
-	// maxKnownMotif is the most letters of a known motif, and maxKnownMotifs how many there may be.
-	maxKnownMotif, maxKnownMotifs = 32, 64
+	// maxKnownMotif is the most letters of a known motif.
+	maxKnownMotif = 32
 	// leastFixed is how many of its letters stand for one base: CHH is at every tenth base of a genome.
 	leastFixed = 2
 	// knownPiles is how many of a known motif's places are piled up at least.
@@ -37,8 +40,8 @@ type knownPile struct {
 
 // knownMotifsOf are all bases of motifs that reads might get wrong: those that are one of the four.
 func knownMotifsOf(motifs []string) (list []knownMotif, err error) {
-	if len(motifs) > maxKnownMotifs {
-		return nil, fmt.Errorf("%d modified motifs: want at most %d", len(motifs), maxKnownMotifs)
+	if len(motifs) > MaxKnownMotifs {
+		return nil, fmt.Errorf("%d modified motifs: want at most %d", len(motifs), MaxKnownMotifs)
 	}
 	for _, letters := range motifs {
 		sets := make([]byte, len(letters))

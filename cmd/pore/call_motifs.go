@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/biogo/hts/sam"
@@ -14,6 +16,7 @@ import (
 	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/samtag"
+	"github.com/porestream/porestream/variant"
 )
 
 // modifiedMotifs are the letters of the motifs that the reads of a file, of one sample of it or of all, say to be
@@ -39,9 +42,31 @@ func modifiedMotifs(ctx context.Context, path, sample string, g *genome.Genome, 
 		logger.Warn("--find-modified-motifs: no read says anything of modified bases, so none of their motifs is known", "reads", counts.Reads)
 	}
 	found, err := finder.Find(ctx)
-	letters = motif.Letters(found)
-	logger.Info("motifs that are modified were searched for", "found", strings.Join(letters, " "), "reads with calls", counts.Tagged)
-	return letters, err
+	logger.Info("motifs that are modified were searched for", "found", strings.Join(motif.Letters(found), " "), "reads with calls", counts.Tagged)
+	return knownMotifs(found, logger), err
+}
+
+// knownMotifs are the letters of those of the found motifs, sorted, that calling can take: with bases enough to distinguish errors from chance, and of these not more than it
+// takes, those with the most evidence.
+func knownMotifs(found []motif.Motif, logger *slog.Logger) []string {
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b motif.Motif) int { return cmp.Compare(b.Evidence, a.Evidence) })
+	var letters []string
+	for _, m := range found {
+		if !slices.Contains(letters, m.Letters) {
+			letters = append(letters, m.Letters)
+		}
+	}
+	letters, loose := variant.SpecificMotifs(letters)
+	if len(loose) > 0 {
+		logger.Warn("--find-modified-motifs: motifs of too few bases to distinguish errors from chance are left out", "motifs", strings.Join(loose, " "))
+	}
+	if n := len(letters); n > variant.MaxKnownMotifs {
+		logger.Warn("--find-modified-motifs: the motifs with the most evidence are used, and the others left out", "found", n, "used", variant.MaxKnownMotifs, "left out", strings.Join(letters[variant.MaxKnownMotifs:], " "))
+		letters = letters[:variant.MaxKnownMotifs]
+	}
+	slices.Sort(letters)
+	return letters
 }
 
 // ofSample are the records of one sample.

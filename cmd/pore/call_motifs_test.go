@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/modbase/motif"
+	"github.com/porestream/porestream/variant"
 )
 
 // The motifs that the variant caller's guard is given are those of the called sample's reads.
@@ -50,6 +53,38 @@ func TestModifiedMotifsOfASample(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, got)
 	assert.Contains(t, log.String(), "no read says anything of modified bases")
+}
+
+// TestKnownMotifs: calling gets no more motifs than it takes, and none that it refuses: those with the most evidence, and each once.
+func TestKnownMotifs(t *testing.T) {
+	var found []motif.Motif
+	add := func(letters string, evidence float64) {
+		found = append(found, motif.Motif{Letters: letters, Evidence: evidence})
+	}
+	for i := range 70 {
+		letters := "GA"
+		for n := i; len(letters) < 6; n /= 4 {
+			letters += "ACGT"[n%4 : n%4+1]
+		}
+		add(letters, float64((i*37)%70))
+		add(letters, 0) // of another modification
+	}
+	add("CHH", 1000)
+	var log strings.Builder
+	got := knownMotifs(found, slog.New(slog.NewTextHandler(&log, nil)))
+	require.Len(t, got, variant.MaxKnownMotifs)
+	require.True(t, slices.IsSorted(got))
+	for _, m := range found {
+		if m.Evidence > 0 && m.Letters != "CHH" {
+			require.Equal(t, m.Evidence >= 6, slices.Contains(got, m.Letters), "%v", m)
+		}
+	}
+	require.Contains(t, log.String(), "motifs=CHH")
+	require.Contains(t, log.String(), "found=70 used=64")
+	require.NoError(t, variant.Config{Sample: "s", ModifiedMotifs: got}.Validate())
+	log.Reset()
+	require.Equal(t, []string{"CCWGG", "GATC"}, knownMotifs([]motif.Motif{{Letters: "GATC"}, {Letters: "CCWGG"}}, slog.New(slog.NewTextHandler(&log, nil))))
+	require.Empty(t, log.String())
 }
 
 // modifiedAt are tags that say of each A of a read whether it is modified: that of a motif is, or none.

@@ -272,6 +272,8 @@ func TestPileupRefuses(t *testing.T) {
 		{"", "--find-motifs m.tsv -o ./m.tsv --ref " + ref + " x.bam", "--find-motifs and -o are both m.tsv: name a file for each"},
 		{"", "--find-motifs - --ref " + ref + " x.bam", "--find-motifs and -o are both -: name a file for each"},
 		{"", "--cpg --rules r --answers a --sites s --vector ./a --ref " + ref + " x.bam", "--vector and --answers are both ./a: name a file for each"},
+		{"", "--cpg --combine-mods --rules r --answers a --ref " + ref + " x.bam", "--rules and --sites are of one modification each, and --combine-mods counts all as one"},
+		{"", "--cpg --combine-mods --sites s --vector a --ref " + ref + " x.bam", "leave it out"},
 		{"", "--cpg --rules r --answers - --ref " + ref + " x.bam", "--answers and -o are both -: name a file for each"},
 		{"", "--motif CG --ref r x.bam", `"CG": want a motif and the place`},
 		{"", "--motif CG,2 --ref r x.bam", "a number from 0 to 1"},

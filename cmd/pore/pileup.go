@@ -147,6 +147,8 @@ func (cfg *pileupConfig) options(path string) (opts aligned.Options, given [4]bo
 		err = errors.New("--rules has its answers in --answers, and --sites in --vector: give both, or none")
 	case (cfg.answers != "" || cfg.vector != "") && (!cfg.cpg || len(opts.Motifs) > 1):
 		err = errors.New("--rules and --sites are of CpGs: give --cpg, and no --motif")
+	case (cfg.answers != "" || cfg.vector != "") && cfg.combine:
+		err = errors.New("--rules and --sites are of one modification each, and --combine-mods counts all as one: leave it out")
 	case cfg.haplotypes && (cfg.answers != "" && !strings.Contains(cfg.answers, haplotypePlace) || cfg.vector != "" && !strings.Contains(cfg.vector, haplotypePlace)):
 		err = fmt.Errorf("--haplotypes: %s must stand in --answers and --vector, too", haplotypePlace)
 	case cfg.combineStrands && len(opts.Motifs) == 0:
