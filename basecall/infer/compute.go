@@ -15,8 +15,8 @@ type Precision uint8
 // The precisions.
 const (
 	// PrecisionAuto is half precision on GPUs, where the network has a file for it and
-	// isn't Exact, and single precision otherwise. A GPU may round the factors of
-	// products to 10 bits then (TF32), but of an Exact network.
+	// isn't Exact or operators of our own compute all of it, and single precision otherwise.
+	// A GPU may round the factors of products to 10 bits then (TF32), but of an Exact network.
 	PrecisionAuto Precision = iota
 	// PrecisionSingle is float32, with products as exact as that on GPUs, too.
 	PrecisionSingle

@@ -180,6 +180,10 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	if err := checkEnds(plain); err != nil {
 		return nil, k, err
 	}
+	ours, err := independent(rewritten.ONNX)
+	if err != nil {
+		return nil, k, fmt.Errorf("reading network %s: %w", net.Name, err)
+	}
 	scored := rewritten
 	if k.Decodes {
 		rewritten, err = rewritten.decoded(precision)
@@ -197,6 +201,9 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	}
 	if r, err = openBatch(rewritten, devices, batch, sessions, opts, logger); err != nil {
 		return nil, k, &refusal{RefusedDevice, err}
+	}
+	if ours {
+		precision = PrecisionHalf // all of its layers multiply half floats, whichever file has their weights
 	}
 	r.Precision, r.Form = precision, rewritten.form.kind
 	if k.Decodes {

@@ -434,7 +434,7 @@ func TestRewrittenNetworksComputeTheSame(t *testing.T) {
 		f         func(*onnxpb.GraphProto)
 		layers    int
 	}{
-		{"floats around the layers", PrecisionAuto, PrecisionSingle, func(*onnxpb.GraphProto) {}, 7},
+		{"weights of floats", PrecisionAuto, PrecisionHalf, func(*onnxpb.GraphProto) {}, 7},
 		{"half floats", PrecisionHalf, PrecisionHalf, func(*onnxpb.GraphProto) {}, 7},
 		{"without a sum", PrecisionHalf, PrecisionHalf, noSum, 7},
 		{"a plain layer between", PrecisionAuto, PrecisionSingle, func(g *onnxpb.GraphProto) {
