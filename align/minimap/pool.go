@@ -19,7 +19,7 @@ import (
 
 // Pool aligns reads of any number of goroutines. Close frees its memory.
 //
-// Problem: a goroutine that is in C for milliseconds keeps Go's scheduler at work. It looks after
+// Problem: a goroutine that is in C for milliseconds keeps Go's scheduler at work. It watches
 // such threads every 20 microseconds, has another one take their place, and wakes goroutines
 // for each read: a sixth of the processor time of a program that does little but align.
 //
@@ -29,9 +29,9 @@ import (
 // Consequences: no more reads than the pool has threads are in work at a time, whatever the
 // number of callers, and each thread keeps the memory that it works in.
 type Pool struct {
-	index      *Index
-	done, tell *os.File // the pipe's ends: what is read, what threads write to
-	collect    sync.WaitGroup
+	index        *Index
+	done, notify *os.File // the pipe's ends: what is read, what threads write to
+	collect      sync.WaitGroup
 
 	mu   sync.RWMutex // held for reading while a read is aligned
 	pool *C.pm_pool   // nil when closed
@@ -44,15 +44,15 @@ func (x *Index) NewPool(n int) (*Pool, error) {
 	if x.idx == nil {
 		return nil, ErrClosed
 	}
-	done, tell, err := os.Pipe()
+	done, notify, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting aligners: %w", err)
 	}
-	pool, err := C.pm_pool_start(x.idx, &x.opt, C.int(n), C.int(tell.Fd()))
+	pool, err := C.pm_pool_start(x.idx, &x.opt, C.int(n), C.int(notify.Fd()))
 	if pool == nil {
-		return nil, errors.Join(fmt.Errorf("starting aligners: %w", err), done.Close(), tell.Close())
+		return nil, errors.Join(fmt.Errorf("starting aligners: %w", err), done.Close(), notify.Close())
 	}
-	p := &Pool{index: x, done: done, tell: tell, pool: pool}
+	p := &Pool{index: x, done: done, notify: notify, pool: pool}
 	p.collect.Go(p.deliver)
 	return p, nil
 }
@@ -124,7 +124,7 @@ func (p *Pool) Close() error {
 		return nil
 	}
 	C.pm_pool_stop(p.pool) // before the pipe's number can be another file's
-	err := p.tell.Close()
+	err := p.notify.Close()
 	p.collect.Wait()
 	C.pm_pool_free(p.pool)
 	p.pool = nil

@@ -57,17 +57,17 @@ func TestWatchCheck(t *testing.T) {
 func TestWatchCheckReportsAllFaults(t *testing.T) {
 	dir := t.TempDir()
 	one, other := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "other.yaml")
-	require.NoError(t, os.WriteFile(one, []byte("panel: one\nversion: 1\nrules:\n- id: a\n  match: {}\n- id: b\n"), 0o600))
+	require.NoError(t, os.WriteFile(one, []byte("panel: one\nversion: 1\nrules:\n- id: a\n  match: {}\n- id: b\n- id: c\n  match: {}\n"), 0o600))
 	require.NoError(t, os.WriteFile(other, []byte("panel: other\nversion: 1\nrules:\n- id: a\n  match: {gene: none}\n"), 0o600))
 	out, errs, err := checkLambda(t, one, other)
 	require.Error(t, err)
 	require.Empty(t, out)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
-	require.Len(t, lines, 2)
-	for i, prefix := range []string{one + ":5: ", other + ":5: "} {
+	require.Len(t, lines, 3)
+	for i, prefix := range []string{one + ":5: ", one + ":6: ", other + ":5: "} {
 		require.True(t, strings.HasPrefix(lines[i], prefix), lines[i])
 	}
-	require.True(t, strings.HasSuffix(lines[0], "(1 more like it, the last in line 6)"), lines[0])
+	require.True(t, strings.HasSuffix(lines[0], "(1 more like it, the last in line 8)"), lines[0])
 
 	_, _, err = checkLambda(t, "--format", "xml", one)
 	require.ErrorContains(t, err, "want tsv or json")
