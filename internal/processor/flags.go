@@ -67,7 +67,7 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 
 // RegisterCompute adds those that say how a device computes the basecaller's network.
 func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
-	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on GPUs for CTC models and where kernels compute all, else fp32")
+	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on GPUs for CTC models or where kernels compute everything")
 	f.Compute.Kernels = infer.KernelsAuto
 	flags.Var(&f.Compute.Kernels, "gpu-kernels", "Porestream's own kernels for LSTM layers and decoding: auto, on a GPU if they agree with ONNX Runtime; off; or always, else an error")
 	flags.Var(&f.Compute.Scores, "scores", "form in which scores leave the network: auto, fp32, fp16 or int8; auto is none where a kernel decodes, int8 of CRF models on other GPUs, else fp32")
