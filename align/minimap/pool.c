@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include "bridge.h"
 
-// While there are reads to align, whoever waits for them is told of several at once: being woken
-// for each one costs Go's scheduler a tenth of what aligning it does. Nobody is told later because
+// While there are reads to align, whoever waits for them is notified of several at once: being woken
+// for each one costs Go's scheduler a tenth of what aligning it does. Nobody is notified later because
 // of a read that is longer than LONG bases.
 enum { DONE_TOGETHER = 8, LONG = 20000 };
 
@@ -19,14 +19,14 @@ struct pm_pool {
 	pthread_cond_t more;
 	pm_job *first, **last; // that wait, oldest first
 	pm_job *done;
-	int n_done, told; // told: a byte says that there are some
+	int n_done, notified; // notified: a byte says that there are some
 	int stopped;
 	int n;
 	pthread_t thread[];
 };
 
-// tell writes a byte to the pool's pipe.
-static void tell(pm_pool *p)
+// notify writes a byte to the pool's pipe.
+static void notify(pm_pool *p)
 {
 	char b = 0;
 	while (write(p->fd, &b, 1) < 0 && errno == EINTR)
@@ -58,10 +58,10 @@ static void *work(void *arg)
 		p->done = job;
 		p->n_done++;
 		int enough = p->n_done >= DONE_TOGETHER || p->first == NULL || p->first->len > LONG;
-		if (enough && !p->told) {
-			p->told = 1;
+		if (enough && !p->notified) {
+			p->notified = 1;
 			pthread_mutex_unlock(&p->mu);
-			tell(p);
+			notify(p);
 			pthread_mutex_lock(&p->mu);
 		}
 	}
@@ -125,7 +125,7 @@ pm_job *pm_pool_done(pm_pool *p)
 	pthread_mutex_lock(&p->mu);
 	pm_job *done = p->done;
 	p->done = NULL;
-	p->n_done = p->told = 0;
+	p->n_done = p->notified = 0;
 	pthread_mutex_unlock(&p->mu);
 	return done;
 }
