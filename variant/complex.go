@@ -48,6 +48,8 @@ const (
 	// the complex alleles after that.
 	maxSplits       = 3
 	maxSplitComplex = 12
+	// splitShare: one in so many of a haplotype's reads has to differ from the others for them to be two.
+	splitShare = 4
 	// maxSplitStrandPhred is the Phred-scaled probability of the strands' difference from which on
 	// reads are not separated by what one of them shows.
 	maxSplitStrandPhred = 30

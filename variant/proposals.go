@@ -13,7 +13,8 @@ type proposals struct {
 	cluster []candidate
 	lo, hi  int // what a consensus takes in
 	nests   []candidate
-	count   int // of nests
+	count   int      // of nests
+	split   [][]byte // haplotypes that proposeSplits proposed, as codes
 }
 
 // proposeComplex lists them; nil if the cluster is too wide for a consensus.
@@ -28,7 +29,7 @@ func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidat
 	}
 	ref := m.ref[p.lo-m.lo : p.hi-m.lo]
 	for _, g := range r.alike(cluster, first) {
-		seqs := p.bases(g.rows)
+		_, seqs := p.bases(g.rows)
 		if len(seqs) < minSupport {
 			continue
 		}
@@ -44,15 +45,15 @@ func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidat
 	return p
 }
 
-// bases are those of the first of some rows, as codes.
-func (p *proposals) bases(rows []int) (seqs [][]byte) {
+// bases are the first of some rows that span what a consensus takes in, and their bases, as codes.
+func (p *proposals) bases(rows []int) (spanning []int, seqs [][]byte) {
 	g := &p.r.work.aligner
 	for _, row := range rows {
 		if len(seqs) < maxConsensusReads && g.setQuery(&p.m.rows[row], p.lo-p.m.lo, p.hi-p.m.lo) {
-			seqs = append(seqs, slices.Clone(g.query))
+			spanning, seqs = append(spanning, row), append(seqs, slices.Clone(g.query))
 		}
 	}
-	return seqs
+	return spanning, seqs
 }
 
 // add proposes what a haplotype, as codes, has otherwise than the reference, if there are
@@ -88,33 +89,36 @@ func (p *proposals) add(haplotype []byte, rows []int, most int) (added bool) {
 // Strategy: haplotypes are split as clusters are in a search for means: each of the reads goes
 // to the haplotype that it fits best, and the haplotype to what most of its reads have.
 func (r *Region) proposeSplits(p *proposals, of *ranking) (added bool) {
+	propose := func(haplotype []byte, rows []int) {
+		if slices.ContainsFunc(p.split, func(h []byte) bool { return slices.Equal(h, haplotype) }) {
+			return
+		}
+		p.split = append(p.split, haplotype)
+		added = p.add(haplotype, rows, maxSplitComplex) || added
+	}
 	for k, rows := range of.closest() {
-		rows = rows[:min(len(rows), maxConsensusReads)]
-		seqs := p.bases(rows)
+		rows, seqs := p.bases(rows)
 		if len(seqs) <= minSupport {
 			continue
 		}
 		draft := r.work.voter.refine(r.codes(p.lo, p.hi, of.haplotypes[of.kept[k]]), seqs)
-		added = p.add(draft, rows, maxSplitComplex) || added
+		propose(draft, rows)
 		parts := r.work.voter.split(draft, seqs)
-		own := func(part []int) (out []int) {
-			for _, i := range part {
-				out = append(out, rows[i])
-			}
-			return out
-		}
-		if m := p.m; m.strandsDiffer(own(parts[0]), own(parts[1])) > maxSplitStrandPhred {
+		if least := min(len(parts[0]), len(parts[1])); least <= minSupport || splitShare*least < len(seqs) {
 			continue
 		}
-		for _, part := range parts {
-			if len(part) <= minSupport || !r.enough(p.cluster[0].pos, int32(len(part)), int32(len(of.rows))) {
-				continue
-			}
-			var with [][]byte
+		var own [2][]int
+		var with [2][][]byte
+		for n, part := range parts {
 			for _, i := range part {
-				with = append(with, seqs[i])
+				own[n], with[n] = append(own[n], rows[i]), append(with[n], seqs[i])
 			}
-			added = p.add(r.work.voter.refine(draft, with), own(part), maxSplitComplex) || added
+		}
+		if p.m.strandsDiffer(own[0], own[1]) > maxSplitStrandPhred {
+			continue
+		}
+		for n := range own {
+			propose(r.work.voter.refine(draft, with[n]), own[n])
 		}
 	}
 	return added
