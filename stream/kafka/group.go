@@ -272,6 +272,10 @@ func (m *member) run(ctx context.Context) error {
 				wait := pause.NextBackOff()
 				m.log.Warn("fenced; joining again", slog.Any("error", err), slog.Duration("retry_in", wait))
 				return wait
+			case ctx.Err() != nil && errors.Is(err, context.Canceled):
+				// A handler's own work ended with the process before it was drained.
+				m.log.Info("stopped with records in work, which are delivered again")
+				return 0
 			}
 			failures++
 			m.client.metrics.failures.WithLabelValues(m.cfg.Group).Inc()

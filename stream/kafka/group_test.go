@@ -316,6 +316,28 @@ func TestShutdownDrains(t *testing.T) {
 	})
 }
 
+// A handler whose work ends with the process leaves it for the next member, and nothing has failed.
+func TestShutdownWithWorkLeftIsNoFailure(t *testing.T) {
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		c := dial(t, addr)
+		in := newTopic(t, c, 1)
+		p := newProducer(t, c, ProducerConfig{})
+		put(t, p, in, 0, numbered("a", 0, 5)...)
+		j := newJournal()
+		r := startMember(t, c, impatient(GroupConfig{Group: in, Topics: []string{in}, Producer: p,
+			NewHandler: func(topic string, partition, _ int32) (stream.Handler, error) {
+				return &echo{journal: j, life: j.begin(topic, partition),
+					handle: func(context.Context, stream.Record, stream.Emitter) error { return nil },
+					close:  func(context.Context) error { return fmt.Errorf("aligning: %w", context.Canceled) },
+				}, nil
+			}}))
+		streamtest.Eventually(t.Context(), t, "records handled", func() bool { return j.distinct() == 5 })
+		r.end(t)
+		assert.Zero(t, testutil.ToFloat64(c.metrics.failures.WithLabelValues(in)))
+		assert.LessOrEqual(t, committed(t, c, in, in, 1)[0], int64(0), "the records are delivered again")
+	})
+}
+
 // The bound on unresolved records pauses the partition and not the membership.
 func TestUnresolvedRecordsAreBounded(t *testing.T) {
 	t.Parallel()
