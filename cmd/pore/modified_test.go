@@ -263,6 +263,9 @@ func TestPileupRefuses(t *testing.T) {
 	ref := filepath.Join(dir, "ref.fa")
 	require.NoError(t, os.WriteFile(ref, []byte(">r\nACGTACGTACGT\n"), 0o600))
 	unsorted := strings.Replace(modifiedSAM, "\tr\t3\t", "\tr\t1\t", 1)
+	other, in := filepath.Join(dir, "other.fa"), filepath.Join(dir, "in.sam")
+	require.NoError(t, os.WriteFile(other, []byte(">q\nACGTACGTACGT\n"), 0o600))
+	require.NoError(t, os.WriteFile(in, []byte(modifiedSAM), 0o600))
 	for _, tt := range []struct{ stdin, args, says string }{
 		{"", "--cpg x.bam", "--ref is required"},
 		{"", "--combine-strands x.bam", "give --cpg or --motif"},
@@ -296,6 +299,8 @@ func TestPileupRefuses(t *testing.T) {
 		{modifiedSAM, "--no-filtering --region q -", `there is no reference sequence "q"`},
 		{modifiedSAM, "--no-filtering --region q:1-2 -", `there is no reference sequence "q"`},
 		{modifiedSAM, "--no-filtering --region r:5-2 -", "want 1 <= START <= END"},
+		{"", "--cpg --ref " + other + " " + in, in + ": reads are aligned to r, which isn't in the reference FASTA"},
+		{"", "--cpg --memory 1 --ref " + other + " " + in, in + ": reads are aligned to r, which isn't in the reference FASTA"},
 		{unsorted, "--no-filtering -o " + filepath.Join(dir, "out.bed") + " -", "read d: it comes behind reads of later positions: sort the file"},
 	} {
 		_, err := poreWith(t, strings.NewReader(tt.stdin), append([]string{"pileup"}, strings.Fields(tt.args)...)...)

@@ -226,7 +226,9 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	}
 	var counts *aligned.Counts
 	if survey != nil && survey.Whole() {
-		counts, err = survey.Pileup(opts.Thresholds, row)
+		if counts, err = survey.Pileup(ctx, opts.Thresholds, row); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	} else {
 		counts, err = pileUpFile(ctx, path, stdin, &cfg, &opts, row)
 	}

@@ -1,5 +1,6 @@
 // Package aligned piles up the modified bases of alignment files: BAM or SAM that is sorted by position,
-// from any aligner and basecaller, in one piece or from a pipe. Memory is that of the reads over one place.
+// from any aligner and basecaller, in one piece or from a pipe. Memory is that of the reads over one place; a [Survey] keeps
+// more, up to a bound.
 package aligned
 
 import (
@@ -156,9 +157,12 @@ func NewSurvey(ctx context.Context, in Reader, opts Options, memory int) (*Surve
 func (s *Survey) Whole() bool { return s.reads != nil }
 
 // Pileup is [Pileup] of the file that was surveyed, with thresholds. It can be called once.
-func (s *Survey) Pileup(thresholds pileup.Thresholds, emit func(contig string, row *pileup.Row) error) (*Counts, error) {
+func (s *Survey) Pileup(ctx context.Context, thresholds pileup.Thresholds, emit func(contig string, row *pileup.Row) error) (*Counts, error) {
 	c := &counter{run: s.run, emit: emit, current: -1}
 	for i, b := range s.reads {
+		if err := ctx.Err(); err != nil {
+			return &s.run.counts, err
+		}
 		for k := range b.pieces {
 			b.pieces[k].read.Filter(&thresholds)
 		}

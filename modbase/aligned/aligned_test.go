@@ -305,7 +305,7 @@ func TestSurvey(t *testing.T) {
 				return aligned.Pileup(t.Context(), s.open(t), opts, emit)
 			})
 			got, counts := rows(func(emit func(string, *pileup.Row) error) (*aligned.Counts, error) {
-				return survey.Pileup(opts.Thresholds, emit)
+				return survey.Pileup(t.Context(), opts.Thresholds, emit)
 			})
 			same(t, want, got)
 			require.Equal(t, wanted, counts)
@@ -456,8 +456,14 @@ func TestFaults(t *testing.T) {
 	_, _, err = pile(good, aligned.Options{Genome: short})
 	require.ErrorContains(t, err, "r has 40 bases in the header of the reads and 4 in the reference FASTA")
 
+	again, err := hts.NewSAMReader(strings.NewReader(head + good))
+	require.NoError(t, err)
+	survey, err := aligned.NewSurvey(t.Context(), again, aligned.Options{Threads: 1}, 1<<20)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	_, err = survey.Pileup(ctx, pileup.Thresholds{}, func(string, *pileup.Row) error { return nil })
+	require.ErrorIs(t, err, context.Canceled)
 	r, err := hts.NewSAMReader(strings.NewReader(head + good))
 	require.NoError(t, err)
 	_, err = aligned.Pileup(ctx, r, aligned.Options{Threads: 1}, func(string, *pileup.Row) error { return nil })
