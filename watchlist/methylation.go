@@ -46,7 +46,7 @@ type MethylationAnswer struct {
 	// Asked is methylated, unmethylated or half, and Code that of the modification.
 	Asked string `json:"asked"`
 	Code  string `json:"code"`
-	// Share is that of the calls that are modified, and Depth the molecules that they are of: calls by position, on both strands together.
+	// Share is that of the calls that are modified, and Depth the molecules that they are of: calls of both strands by the positions of that with more of them.
 	Share float64 `json:"share"`
 	Depth float64 `json:"depth"`
 	// Positions have calls, and PositionsNeeded must.

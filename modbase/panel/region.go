@@ -207,7 +207,7 @@ type Answer struct {
 }
 
 // Answers are those of all rules, in their order. With a probability of at most alpha any of them is DETECTED or SUSPECTED though it is
-// negative, and of at most alpha any is NEGATIVE though it isn't.
+// negative, and of at most alpha any is NEGATIVE though its share is one of DETECTED.
 func (r *Regions) Answers(alpha float64) []Answer {
 	list := make([]Answer, len(r.rules))
 	for i := range list {
@@ -218,17 +218,17 @@ func (r *Regions) Answers(alpha float64) []Answer {
 }
 
 // Answer is what the calls of the region say of it. With a probability of at most alpha it is DETECTED or SUSPECTED though it is negative,
-// and of at most beta NEGATIVE though it isn't.
+// and of at most beta NEGATIVE though its share is one of DETECTED.
 func (of Region) Answer(t *Tally, alpha, beta float64) Answer {
 	a := Answer{Region: of, State: NotCallable, Wrong: 1}
 	modified := 0
 	for _, s := range t {
 		a.Covered += s.Sites
 		modified += s.Modified
-		a.Depth += float64(s.Calls) / float64(max(1, s.Sites))
 	}
 	if calls := t.Calls(); calls > 0 {
 		a.Share = float64(modified) / float64(calls)
+		a.Depth = float64(calls) / float64(max(t[0].Sites, t[1].Sites)) // no molecule has calls at more positions
 	}
 	if a.Covered < of.Sites {
 		a.Reason = fmt.Sprintf("%d positions have calls, and %d must", a.Covered, of.Sites)
