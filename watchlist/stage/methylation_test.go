@@ -84,6 +84,36 @@ func TestMethylationOfOthers(t *testing.T) {
 	}
 }
 
+// TestMethylationOfBarcodes: a barcode that no sheet lists, of which counts come once the variants of its runs have ended, is not answered for good before the
+// counts of all of these have ended.
+func TestMethylationOfBarcodes(t *testing.T) {
+	f := asking(t)
+	runs := map[string]*streampb.Run{}
+	for _, id := range []string{"run-1", "run-2"} {
+		runs[id] = &streampb.Run{Id: id, Sample: "pool", SampleRate: 4000, Samples: []string{"lambda", "other"}}
+	}
+	mark := func(run string, encoded func(mk *streampb.Marker) ([]byte, error)) testRecord {
+		mk := &streampb.Marker{Run: runs[run], Sources: 1}
+		value, err := encoded(mk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testRecord{stream.MarkerKey(mk, true), value}
+	}
+	start := func(mk *streampb.Marker) ([]byte, error) { return stream.WatchMarker(mk, false, own) }
+	annotated := func(mk *streampb.Marker) ([]byte, error) { return stream.WatchMarker(mk, true, own) }
+	counted := func(mk *streampb.Marker) ([]byte, error) { return stream.MethylationEnd(mk, own) }
+	got := said(t, handle(t, f.lawful(t)(), records(
+		mark("run-1", start), mark("run-2", start), mark("run-1", annotated), mark("run-2", annotated),
+		methylated(t, "run-1", "lambda", 1, 1, 1), mark("run-1", counted), methylated(t, "run-2", "lambda", 2, 19, 20), mark("run-2", counted),
+	)))
+	got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "end of") })
+	want := []string{"6: region of lambda is DETECTED", "7: there of lambda is NOT_CALLABLE", "7: region of lambda is DETECTED"}
+	if !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
 // TestMethylationLaw: a handler that is lost and restored anywhere says what one says that isn't, and for any order of the records of
 // two stages the same at the end.
 func TestMethylationLaw(t *testing.T) {

@@ -1,8 +1,8 @@
-// Package stage is the watch stage of the stream: annotated variants and coverage
-// in, what panels say of samples out.
+// Package stage is the watch stage of the stream: annotated variants, coverage and
+// counts of modified bases in, what panels say of samples out.
 //
 // All of a sample is in one partition of the watch topic, so one handler holds its
-// state. Run markers come over every partition of the stage upstream; once all of
+// state. Run markers come over every partition of the stages upstream; once all of
 // them have ended the runs of a sample, its rules are answered for good.
 package stage
 
@@ -264,8 +264,8 @@ func (h *handler) tracker(sample string) *watchlist.Tracker {
 		t = h.cfg.Watch.NewTracker(sample)
 		h.take(t)
 		// A barcode whose first record comes amid several runs waits for all of them.
-		for _, run := range h.markers.Open() {
-			if slices.Contains(stream.SamplesOf(run), sample) {
+		for _, run := range h.markers.Runs() {
+			if !h.over(run.GetId()) && slices.Contains(stream.SamplesOf(run), sample) {
 				t.RunStart(run.GetId())
 			}
 		}
