@@ -178,6 +178,21 @@ type marked struct {
 	start, end int
 	revision   uint64
 	marks      []Mark
+	sum        panel.Tally // of all marks
+}
+
+// add adds the calls of marks in [start, end).
+func (m *marked) add(sum *panel.Tally, start, end int) {
+	for _, k := range m.marks {
+		if k.Pos < start || k.Pos >= end {
+			continue
+		}
+		strand := pileup.Plus
+		if k.Reverse {
+			strand = pileup.Minus
+		}
+		sum.Add(strand, k.Calls, k.Modified)
+	}
 }
 
 // marks are the known calls of one modification on one contig, by start.
@@ -194,6 +209,7 @@ func (k *marks) set(next marked) bool {
 	} else if next.revision <= k.stretches[i].revision {
 		return false
 	}
+	next.add(&next.sum, math.MinInt, math.MaxInt)
 	k.stretches[i] = next
 	k.longest = max(k.longest, next.end-next.start)
 	return true
@@ -213,7 +229,7 @@ func (t *Tracker) Methylation(m Methylation) []Alert {
 		t.marks[key] = known
 	}
 	kept := slices.DeleteFunc(slices.Clone(m.Marks), func(k Mark) bool { return !t.watch.counts(m.Contig, m.Code, k) })
-	if !known.set(marked{m.Start, m.End, m.Revision, kept}) {
+	if !known.set(marked{start: m.Start, end: m.End, revision: m.Revision, marks: kept}) {
 		return nil
 	}
 	var buffer [16]int32
@@ -234,15 +250,11 @@ func (t *Tracker) tally(of *panel.Region) (sum panel.Tally) {
 	}
 	i, _ := slices.BinarySearchFunc(known.stretches, of.Start-known.longest, func(m marked, start int) int { return cmp.Compare(m.start, start) })
 	for ; i < len(known.stretches) && known.stretches[i].start < of.End; i++ {
-		for _, k := range known.stretches[i].marks {
-			if k.Pos < of.Start || k.Pos >= of.End {
-				continue
-			}
-			strand := pileup.Plus
-			if k.Reverse {
-				strand = pileup.Minus
-			}
-			sum.Add(strand, k.Calls, k.Modified)
+		m := &known.stretches[i]
+		if of.Start <= m.start && m.end <= of.End { // a region may be a chromosome
+			sum.Join(&m.sum)
+		} else {
+			m.add(&sum, of.Start, of.End)
 		}
 	}
 	return sum

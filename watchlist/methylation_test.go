@@ -253,6 +253,49 @@ func TestMethylationEndsAlike(t *testing.T) {
 	}
 }
 
+// TestMethylationOfManyStretches: regions that have whole stretches of counts and parts of them are answered as the same counts are in a file, with every
+// revision.
+func TestMethylationOfManyStretches(t *testing.T) {
+	places := [][2]int{{0, 48_502}, {4096, 12_288}, {4000, 12_300}, {8191, 8193}, {16_384, 40_000}}
+	text, lines := "", ""
+	for i, p := range places {
+		text += fmt.Sprintf("- id: r%d\n  methylation: {region: \"J02459.1:%d-%d\", is: methylated, code: a, positions: 1}\n", i, p[0]+1, p[1])
+		lines += fmt.Sprintf("J02459.1\t%d\t%d\tr%d\tmethylated\ta\t1\n", p[0], p[1], i)
+	}
+	b := written(t, text)
+	regions, err := panel.ReadRegions(strings.NewReader(lines), "r")
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(5, 6))
+	newest, tr := map[int]watchlist.Methylation{}, b.w.NewTracker("s")
+	tr.RunStart("run")
+	for revision := range uint64(60) {
+		start := 4096 * rng.IntN(12)
+		m := watchlist.Methylation{Run: "run", Contig: "J02459.1", Start: start, End: min(start+4096, 48_502), Code: "a", Revision: revision + 1}
+		for pos := start + rng.IntN(9); pos < m.End; pos += 1 + rng.IntN(9) {
+			calls := 1 + rng.IntN(30)
+			m.Marks = append(m.Marks, watchlist.Mark{Pos: pos, Reverse: rng.IntN(2) == 1, Modified: rng.IntN(calls + 1), Calls: calls})
+		}
+		newest[start] = m
+		tr.Methylation(m)
+	}
+	tr = restored(t, b.w, stateOf(t, tr))
+	counted := panel.NewRegions(regions)
+	for _, m := range newest {
+		for _, k := range m.Marks {
+			strand := map[bool]pileup.Strand{false: pileup.Plus, true: pileup.Minus}[k.Reverse]
+			counted.Add(m.Contig, &pileup.Row{Pos: k.Pos, Strand: strand, Code: 'a', Modified: k.Modified, Canonical: k.Calls - k.Modified})
+		}
+	}
+	alerts := tr.RunEnd("run")
+	require.Len(t, alerts, len(places))
+	for i, want := range counted.Answers(0.5) {
+		got := alerts[slices.IndexFunc(alerts, func(a watchlist.Alert) bool { return a.Rule == fmt.Sprintf("r%d", i) })].Methylation
+		require.Equal(t, want.Covered, got.Positions, "r%d", i)
+		require.InDelta(t, want.Share, got.Share, 1e-4, "r%d", i)
+		require.InDelta(t, want.Depth, got.Depth, 0.06, "r%d", i)
+	}
+}
+
 // goldenMethylation knows of methylation, was evaluated, and has said something.
 func goldenMethylation(t testing.TB) (*bench, *watchlist.Tracker) {
 	t.Helper()

@@ -163,6 +163,15 @@ func (t *Tally) Add(strand pileup.Strand, calls, modified int) {
 	t[i].Modified += modified
 }
 
+// Join takes what another one has counted, of other positions.
+func (t *Tally) Join(o *Tally) {
+	for i := range t {
+		t[i].Sites += o[i].Sites
+		t[i].Calls += o[i].Calls
+		t[i].Modified += o[i].Modified
+	}
+}
+
 // Calls is how many there are on both strands.
 func (t *Tally) Calls() int { return t[0].Calls + t[1].Calls }
 
