@@ -114,6 +114,30 @@ func TestMethylationOfBarcodes(t *testing.T) {
 	}
 }
 
+// TestMethylationAfterOtherPanels: a run that ended under panels that asked for no methylation doesn't keep its sample's next one from its answers.
+func TestMethylationAfterOtherPanels(t *testing.T) {
+	f := asking(t)
+	old := func(source uint32, end bool) testRecord {
+		mk := &streampb.Marker{Run: &streampb.Run{Id: "run-0", Sample: "lambda", SampleRate: 4000}, Source: source, Sources: 2}
+		value, err := stream.WatchMarker(mk, end, "sha256:old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testRecord{stream.MarkerKey(mk, end), value}
+	}
+	recs := records(
+		old(0, false), old(0, true), old(1, true), marker(t, "run-1", "lambda", 0, 1, false), methylated(t, "run-1", "lambda", 1, 19, 20),
+		marker(t, "run-1", "lambda", 0, 1, true), methylationEnd(t, "run-1", "lambda", 0, 1),
+	)
+	got := said(t, handle(t, f.lawful(t)(), recs))
+	for _, want := range []string{"2: end of run-0 0/1 to 0", "6: region of lambda is DETECTED", "6: end of run-1 0/1 to 0"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("said %q, without %q", got, want)
+		}
+	}
+	statetest.Law(t, f.lawful(t), recs, 6, 1)
+}
+
 // TestMethylationLaw: a handler that is lost and restored anywhere says what one says that isn't, and for any order of the records of
 // two stages the same at the end.
 func TestMethylationLaw(t *testing.T) {

@@ -63,6 +63,7 @@ type handler struct {
 	partition, partitions int32
 	markers               stream.Markers
 	methylation           stream.Markers                // of the methylate stage, if panels ask for it
+	before                stream.Markers                // then also of runs that ended under other panels, of which nobody counts methylation for these
 	trackers              map[string]*watchlist.Tracker // by sample
 	sections              map[string]*watchlist.Tracker // by the name of their section
 	fingerprint           string
@@ -86,7 +87,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	case *streampb.WatchRecord_RunStart:
 		return h.runStart(body.RunStart)
 	case *streampb.WatchRecord_RunEnd:
-		return h.runEnd(body.RunEnd)
+		return h.runEnd(body.RunEnd, m.GetPanels())
 	case *streampb.WatchRecord_Methylation:
 		if !h.ours(m.GetPanels()) {
 			return nil, nil
@@ -207,17 +208,22 @@ func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 // runEnd answers the rules of the run's samples, each once all of its runs have ended,
 // and passes the end on. A marker that comes again, because its run was sent
 // again, brings out what has changed since.
-func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+func (h *handler) runEnd(mk *streampb.Marker, panels string) ([]stream.Out, error) {
 	complete, err := h.markers.End(mk)
 	if err != nil {
 		return nil, err
+	}
+	if panels != h.cfg.Panels && h.cfg.Watch.AsksMethylation() != "" {
+		if _, err := h.before.End(mk); err != nil {
+			return nil, err
+		}
 	}
 	return h.ended(mk, complete)
 }
 
 // over reports whether all that panels ask for of a run has come.
 func (h *handler) over(run string) bool {
-	return h.markers.Ended(run) && (h.cfg.Watch.AsksMethylation() == "" || h.methylation.Ended(run))
+	return h.markers.Ended(run) && (h.cfg.Watch.AsksMethylation() == "" || h.methylation.Ended(run) || h.before.Ended(run))
 }
 
 // ended answers what a run's end brings, from one of the stages upstream; news: it is the last end of that stage.

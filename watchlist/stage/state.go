@@ -21,6 +21,8 @@ const (
 
 	// methylationSection is the run markers of the methylate stage.
 	methylationSection = "methylation"
+	// beforeSection is those of runs that ended under other panels.
+	beforeSection = "before"
 )
 
 // fingerprint is a hash over what the state depends on besides records. How many
@@ -39,7 +41,7 @@ func (h *handler) Format() stream.StateFormat {
 func (h *handler) Sections() []stream.Section {
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}}
 	if h.cfg.Watch.AsksMethylation() != "" {
-		list = append(list, stream.Section{Name: methylationSection, Version: h.methylation.Version()})
+		list = append(list, stream.Section{Name: methylationSection, Version: h.methylation.Version()}, stream.Section{Name: beforeSection, Version: h.before.Version()})
 	}
 	for name, t := range h.sections {
 		list = append(list, stream.Section{Name: name, Version: t.Version()})
@@ -55,6 +57,8 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 		return h.markers.AppendState(b)
 	case methylationSection:
 		return h.methylation.AppendState(b)
+	case beforeSection:
+		return h.before.AppendState(b)
 	}
 	t := h.sections[name]
 	if t == nil {
@@ -70,6 +74,8 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 		return h.markers.RestoreState(b)
 	case methylationSection:
 		return h.methylation.RestoreState(b)
+	case beforeSection:
+		return h.before.RestoreState(b)
 	}
 	t, err := h.cfg.Watch.RestoreTracker(b)
 	if err != nil {
