@@ -43,7 +43,7 @@ const DefaultMemoryCap = 100 << 20
 // Index is a reference that reads can be aligned to. It is safe for concurrent
 // use.
 type Index struct {
-	mu      sync.RWMutex // held for reading while an Aligner is at work
+	mu      sync.RWMutex // held for reading while a read is aligned
 	idx     *C.mm_idx_t  // nil when closed
 	opt     C.mm_mapopt_t
 	contigs []string
@@ -104,7 +104,7 @@ func NewIndex(g *genome.Genome, cfg Config) (*Index, error) {
 	return x, nil
 }
 
-// Close frees the index once no Aligner is at work. It may be called twice.
+// Close frees the index once no read is being aligned. It may be called twice.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

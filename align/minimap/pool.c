@@ -81,10 +81,14 @@ pm_pool *pm_pool_start(const mm_idx_t *mi, const mm_mapopt_t *mo, int n, int fd)
 	p->last = &p->first;
 	pthread_mutex_init(&p->mu, NULL);
 	pthread_cond_init(&p->more, NULL);
-	// Signals are for the threads that Go knows.
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	// Signals are for the threads that Go knows, but for a thread's own faults, which Go reports before the process
+	// ends, and for the clock of its profiles.
+	static const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};
+	sigset_t others, before;
+	sigfillset(&others);
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		sigdelset(&others, kept[i]);
+	pthread_sigmask(SIG_SETMASK, &others, &before);
 	int err = 0;
 	for (; p->n < n; p->n++)
 		if ((err = pthread_create(&p->thread[p->n], NULL, work, p)) != 0)
