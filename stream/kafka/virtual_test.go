@@ -351,3 +351,22 @@ func TestFlushWaitsForCallbacksThatAreRunning(t *testing.T) {
 		})
 	}
 }
+
+// However long records linger in a transaction, its commit doesn't wait for that: not those of any partition, nor those of the
+// transaction after it.
+func TestCommitsDoNotLinger(t *testing.T) {
+	inBubble(t, func(t *testing.T, cluster *kfake.Cluster, c *Client, _ *Producer) {
+		tr, err := NewTransactor(t.Context(), c, "t", ProducerConfig{Linger: time.Hour})
+		require.NoError(t, err)
+		began := time.Now()
+		for range 3 {
+			for p := range int32(2) {
+				require.NoError(t, tr.Send(t.Context(), []stream.Out{{Topic: "out", Partition: p, Value: []byte("v")}}, nil))
+			}
+			require.NoError(t, tr.Commit(t.Context(), nil))
+		}
+		assert.Less(t, time.Since(began), time.Second)
+		assert.EqualValues(t, 3*2, cluster.PartitionInfo("out", 0).HighWatermark, "a record and a marker for each")
+		require.NoError(t, tr.Close(t.Context()))
+	})
+}
