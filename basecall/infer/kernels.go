@@ -67,7 +67,7 @@ var refusals = [...]Refusal{RefusedLibrary, RefusedNetwork, RefusedDevice, Refus
 // Kernels says how far operators of our own compute a network.
 type Kernels struct {
 	Layers  int  // that they compute
-	Plain   int  // layers of the same kind that they don't
+	Plain   int  // LSTM layers that they don't
 	Decodes bool // scores become paths on the device
 	// Refused is why there are none where there could be; empty where none are asked for.
 	Refused Refusal
@@ -172,7 +172,7 @@ func tryKernels(net Network, devices []Device, batch, sessions int, opts Options
 	}
 	k.Decodes = opts.form() == ScoresAuto && net.Decoder != nil && net.Decoder.kernel()
 	if k.Layers == 0 && !k.Decodes {
-		return nil, k, &refusal{RefusedNetwork, errors.New("it has no LSTM layers that there are kernels for, and no scores that one could decode")}
+		return nil, k, &refusal{RefusedNetwork, errors.New("it has no layers that there are kernels for, and no scores that one could decode")}
 	}
 	if rewritten.operators, err = kernels.FindLibrary(); err != nil {
 		return nil, k, &refusal{RefusedLibrary, err}

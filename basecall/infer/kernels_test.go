@@ -222,6 +222,11 @@ func TestHeadsBecomeOperators(t *testing.T) {
 		{"another width", func(g *onnxpb.GraphProto) { nodeOf(g, "head").Input[1] = tensor(g, "w", []int64{16, 256}) }, nil},
 		{"weights are computed", func(g *onnxpb.GraphProto) { nodeOf(g, "head").Input[1] = "frames" }, nil},
 		{"not the last layer", func(g *onnxpb.GraphProto) { nodeOf(g, "scores").OpType = "Softmax" }, nil},
+		{"a circle of transposes", func(g *onnxpb.GraphProto) { nodeOf(g, "scores").Output = nodeOf(g, "scores").GetInput()[:1] }, nil},
+		{"a circle of casts", func(g *onnxpb.GraphProto) {
+			n := nodeOf(g, "tanh")
+			n.OpType, n.Output, n.Attribute = opCast, []string{n.GetInput()[0]}, []*onnxpb.AttributeProto{integer("to", int64(onnxpb.TensorProto_FLOAT))}
+		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, layers, _, err := withKernels(changed(t, fast(t).ONNX, tt.f))
@@ -374,6 +379,23 @@ func TestStemsBecomeOperators(t *testing.T) {
 	}
 }
 
+// TestStemsOfMoreWeightsThanThereAre: what a wrong file says of its size is not taken as memory.
+func TestStemsOfMoreWeightsThanThereAre(t *testing.T) {
+	_, _, _, err := withKernels(changed(t, fast(t).ONNX, func(g *onnxpb.GraphProto) {
+		for _, c := range g.GetInitializer() {
+			if c.GetName() == "stem.weight" {
+				c.DataType, c.Dims, c.RawData = int32(onnxpb.TensorProto_FLOAT16), []int64{4096, 4096, 4096}, []byte{0, 0}
+			}
+		}
+		for _, a := range nodeOf(g, "stem").GetAttribute() {
+			if a.GetName() == "kernel_shape" {
+				a.Ints = []int64{4096}
+			}
+		}
+	}))
+	require.ErrorContains(t, err, "layer stem: constant stem.weight has 2 bytes for the dimensions [4096 4096 4096]")
+}
+
 // TestBatchesArePaddedWhereResultsDependOnThem: on a GPU a network that is all ours is computed in batches of any size.
 func TestBatchesArePaddedWhereResultsDependOnThem(t *testing.T) {
 	for _, tt := range []struct {
@@ -416,6 +438,20 @@ func TestBatchesArePaddedWhereResultsDependOnThem(t *testing.T) {
 	}
 	_, err := independent([]byte("hello"))
 	require.ErrorContains(t, err, "not an ONNX file")
+}
+
+// TestBatchesArePaddedForOneOfTheDevices: batches are padded where results depend on them on any of the devices.
+func TestBatchesArePaddedForOneOfTheDevices(t *testing.T) {
+	needLibrary(t)
+	r := &Runners{Devices: []Device{{}, {}}, Batch: 3, Places: 1}
+	defer func() { require.NoError(t, r.Close()) }()
+	for i, name := range []string{"ntc", "rows_mixed"} {
+		places, err := openSession(testNetwork(t, name), r.Devices[i], r.Batch, r.Places, 1, Options{}, nil)
+		require.NoError(t, err)
+		r.Runners = append(r.Runners, places[0])
+	}
+	require.NoError(t, r.check(testNetwork(t, "ntc")))
+	assert.True(t, r.Padded)
 }
 
 // TestRewrittenNetworksComputeTheSame has ONNX Runtime compute networks with our operators' kernels for
@@ -499,7 +535,7 @@ func TestWithoutKernels(t *testing.T) {
 	}{
 		{"no library", missing, fast(t), RefusedLibrary, missing + " (from PORESTREAM_KERNELS) is not a file", slog.LevelWarn},
 		{"not a library", other, fast(t), RefusedDevice, "loading operators from " + other, slog.LevelWarn},
-		{"no layers", library, testNetwork(t, "ntc"), RefusedNetwork, "no LSTM layers that there are kernels for", slog.LevelInfo},
+		{"no layers", library, testNetwork(t, "ntc"), RefusedNetwork, "no layers that there are kernels for", slog.LevelInfo},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(kernels.LibraryEnv, tt.library)

@@ -304,8 +304,10 @@ func openAll(net Network, devices []Device, batch, sessions int, opts Options, l
 // refused here and not in the middle of a run, and finds out whether batches
 // have to be padded.
 func (r *Runners) check(net Network) error {
-	first := r.Runners[0].(*session)
-	if !r.Padded {
+	for _, first := range r.Sessions()[:len(r.Devices)] { // of each device
+		if r.Padded {
+			break
+		}
 		independent, err := rowsIndependent(first, net, r.Batch)
 		if err != nil {
 			return fmt.Errorf("trying network %s: %w", net.Name, err)
@@ -316,7 +318,7 @@ func (r *Runners) check(net Network) error {
 		runner.(*session).fixed = r.Padded
 	}
 	if r.Padded {
-		independent, err := rowsIndependent(first, net, r.Batch)
+		independent, err := rowsIndependent(r.Runners[0], net, r.Batch)
 		if err != nil {
 			return fmt.Errorf("trying network %s: %w", net.Name, err)
 		}

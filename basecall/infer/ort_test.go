@@ -17,9 +17,11 @@ import (
 // needLibrary skips a test where ONNX Runtime hasn't been fetched.
 func needLibrary(t testing.TB) {
 	t.Helper()
-	if _, err := FindLibrary(""); err != nil {
+	library, err := FindLibrary("")
+	if err != nil {
 		t.Skip("needs ONNX Runtime: ", err)
 	}
+	require.NoError(t, loadLibrary(library))
 }
 
 // testNetwork returns one of the networks of testdata/networks.py.

@@ -18,9 +18,6 @@ func TestPlacementNamesNodes(t *testing.T) {
 	onnx, err := os.ReadFile(filepath.Join("..", "..", "models", "r9.4-fast", "model.onnx"))
 	require.NoError(t, err)
 	net := Network{Name: "r9.4-fast", ONNX: onnx, Input: "signal", Output: "scores", Samples: 900, Frames: 150, Classes: 256}
-	library, err := FindLibrary("")
-	require.NoError(t, err)
-	require.NoError(t, loadLibrary(library))
 
 	_, err = openSession(net, Device{}, 2, 1, 1, Options{}, refuseCPU)
 	require.ErrorContains(t, err, "loading network r9.4-fast on cpu: ", "nodes on the CPU are refused")

@@ -327,13 +327,13 @@ func floats(t *onnxpb.TensorProto) ([]float32, error) {
 	}
 	size := int64(1)
 	for _, d := range t.GetDims() {
-		size *= d // each is that of a layer with a kernel
+		size *= d // which callers have bounded, so that the product is one
 	}
-	out := make([]float32, size)
 	if int64(len(t.GetRawData())) != 2*size {
 		return nil, fmt.Errorf("constant %s has %d bytes for the dimensions %d (weights in a file beside the network are not read)",
 			t.GetName(), len(t.GetRawData()), t.GetDims())
 	}
+	out := make([]float32, size)
 	for i := range out {
 		out[i] = half.ToFloat(binary.LittleEndian.Uint16(t.GetRawData()[2*i:]))
 	}

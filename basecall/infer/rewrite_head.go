@@ -31,7 +31,7 @@ func (c *chain) take(node *onnxpb.NodeProto) {
 
 // uncast goes past casts between floats and half floats.
 func (c *chain) uncast() {
-	for {
+	for range c.graph.GetNode() { // a wrong file may have a circle of them
 		node := c.next(opCast)
 		if node == nil || len(node.GetInput()) != 1 {
 			return
@@ -67,7 +67,7 @@ func (c *chain) other(node *onnxpb.NodeProto) (name string, ok bool) {
 // ends reports whether from here on the value becomes an output of the graph without any more arithmetics.
 func (c *chain) ends() bool {
 	rest := *c
-	for {
+	for range len(c.graph.GetNode()) + 1 { // a wrong file may have a circle of them
 		if c.outputs[rest.value] {
 			return c.uses[rest.value] == 1
 		}
@@ -82,6 +82,7 @@ func (c *chain) ends() bool {
 		}
 		rest.value = node.GetOutput()[0]
 	}
+	return false
 }
 
 // head turns the last matrix of a network, the node with this index, and its bias and activation into one operator.

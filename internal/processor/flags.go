@@ -69,7 +69,7 @@ func (f *Flags) RegisterBasecall(flags *pflag.FlagSet) {
 func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
 	flags.Var(&f.Compute.Precision, "precision", "numbers that the basecaller computes with: auto, fp32, fp16 or, on a CPU, int8; auto is fp16 on GPUs for CTC models or where kernels compute everything")
 	f.Compute.Kernels = infer.KernelsAuto
-	flags.Var(&f.Compute.Kernels, "gpu-kernels", "Porestream's own kernels for LSTM layers and decoding: auto, on a GPU if they agree with ONNX Runtime; off; or always, else an error")
+	flags.Var(&f.Compute.Kernels, "gpu-kernels", "Porestream's own kernels for layers and decoding: auto, on a GPU if they agree with ONNX Runtime; off; or always, else an error")
 	flags.Var(&f.Compute.Scores, "scores", "form in which scores leave the network: auto, fp32, fp16 or int8; auto is none where a kernel decodes, int8 of CRF models on other GPUs, else fp32")
 	flags.Var((*cli.Bytes)(&f.Compute.GPUMemory), "gpu-memory", "memory that basecalling may take on each GPU, for example 8GiB; as much as there is without it")
 	flags.StringToStringVar(&f.Compute.CUDA, "cuda-option", nil, "option of ONNX Runtime's CUDA provider, NAME=VALUE; may be given several times")
