@@ -54,7 +54,7 @@ const minSamples = 5
 func (s Series) Check(l Limits) ([]string, error) {
 	n := len(s.Samples)
 	if n < 3*minSamples {
-		return nil, fmt.Errorf("judging a soak: %d looks are too few, want %d", n, 3*minSamples)
+		return nil, fmt.Errorf("assessing a soak: %d measurements are too few, want %d", n, 3*minSamples)
 	}
 	before, after := s.Samples[n/3:2*n/3], s.Samples[2*n/3:]
 	var grew []string
