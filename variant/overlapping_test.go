@@ -139,3 +139,34 @@ func TestOverlappingEventsOfTwoHaplotypes(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsAcrossAChangeOfPloidy: a stretch with another ploidy may begin within an event, whichever of its changes
+// reads show best.
+func TestEventsAcrossAChangeOfPloidy(t *testing.T) {
+	for _, tt := range []struct{ outside, inside variant.Ploidy }{
+		{variant.Diploid, variant.Mixture}, {variant.Mixture, variant.Diploid}, {variant.Haploid, variant.Diploid}, {variant.Diploid, variant.Haploid},
+	} {
+		t.Run(fmt.Sprintf("%s, then %s", tt.outside, tt.inside), func(t *testing.T) {
+			s := newSample(t, 400, 8000)
+			var stretches []variant.PloidySpan
+			for pos := 2500; pos < 5500; pos += 200 {
+				s.edits = append(s.edits, touching(s.rnd, s.contig.Seq, pos, 4, 4))
+				stretches = append(stretches, variant.PloidySpan{Span: variant.Span{Start: pos + 2, End: pos + 100}, Ploidy: tt.inside})
+			}
+			r := region(t, s.contig, 0, variant.Config{
+				Ploidy: tt.outside, Ploidies: variant.Ploidies{s.contig.Name: stretches}, Network: &variant.DoseNetwork{},
+			})
+			apply(t, r, s.segments(t, 80, 3000, 0, 8000)...)
+			calls := passed(finalize(t, r))
+			whole := 0
+			for _, e := range s.edits {
+				for _, c := range calls {
+					if int(c.GetPos()) == e.pos+1 && c.GetAlt() == e.seq {
+						whole++
+					}
+				}
+			}
+			assert.GreaterOrEqual(t, whole, len(s.edits)-2, "of %d: %v", len(s.edits), positions(calls))
+		})
+	}
+}

@@ -160,7 +160,7 @@ func (r *Region) choose(m *matrix, model *errorModel, nests []candidate, of *ran
 			if numbers[k] > 0 || len(alleles) == 0 || !mixed && (numbers[1-k] == 0 || !slices.ContainsFunc(nests, excluded)) {
 				continue
 			}
-			if nest := r.nestOf(m, model, changesOf(alleles), rows[k], nests[len(nests)-1].nest+1); len(nest) > 0 {
+			if nest := r.nestOf(m, model, changesOf(alleles), rows[k], Diploid, nests[len(nests)-1].nest+1); len(nest) > 0 {
 				nests, numbers[k] = append(nests, nest...), nest[0].nest
 			}
 		}
@@ -197,22 +197,22 @@ func (m *matrix) strandsDiffer(a, b []int) float64 {
 
 // nestOf is the changes of a haplotype, which rows have, as one allele, whatever they say of each of
 // them, and the alleles without its doubtful changes, by the given number.
-func (r *Region) nestOf(m *matrix, model *errorModel, changes []candidate, rows []int, number int) []candidate {
+func (r *Region) nestOf(m *matrix, model *errorModel, changes []candidate, rows []int, ploidy Ploidy, number int) []candidate {
 	weakest, _ := r.weakest(m, model, changes, rows)
 	c, ok := r.join(changes, weakest, 0)
 	if !ok {
 		return nil
 	}
 	less := r.prune(m, model, slices.Delete(slices.Clone(changes), weakest, weakest+1), rows)
-	return r.numbered(m, model, append([]candidate{c}, less...), number)
+	return r.numbered(m, model, append([]candidate{c}, less...), ploidy, number)
 }
 
-// numbered are the alleles of a nest, with its number; those that can't be put to the reads are
-// left out.
-func (r *Region) numbered(m *matrix, model *errorModel, nest []candidate, number int) (out []candidate) {
+// numbered are the alleles of a nest, with its number and the ploidy of its cluster; those that can't be
+// put to the reads are left out.
+func (r *Region) numbered(m *matrix, model *errorModel, nest []candidate, ploidy Ploidy, number int) (out []candidate) {
 	for i := range nest {
 		c := &nest[i]
-		c.ploidy, c.nest, c.level = r.ploidy(nest[0].pos), number, i
+		c.ploidy, c.nest, c.level = ploidy, number, i
 		if r.put(m, model, c) {
 			out = append(out, *c)
 		} else if i == 0 {
