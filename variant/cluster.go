@@ -158,7 +158,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 	of.rows = slices.Clone(r.work.rows[:spanning])
 	var shared *painting
 	if painted {
-		shared = &painting{lo: lo, hi: hi, haplotypes: l, alleles: slices.Clone(cluster)}
+		shared = &painting{lo: lo, hi: hi, haplotypes: l, alleles: slices.Clone(cluster), changes: make([][]candidate, len(l.sets))}
 	}
 	for i := range cluster {
 		c := &cluster[i]

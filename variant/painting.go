@@ -18,11 +18,17 @@ type painting struct {
 	alleles    []candidate // of the lattice's sets
 	focus      int         // the allele that is shown
 	shown      []int       // haplotype by read, as in candidate.reads
+	// changes are the simple changes of haplotypes, by position, once they have been asked for. The
+	// alleles of a cluster share them: dozens of reads fit each haplotype.
+	changes [][]candidate
 }
 
-// changes are the simple changes of a haplotype, by position.
-func (p *painting) changes(haplotype int) []candidate {
-	return changesOf(p.haplotypes.members(p.alleles, haplotype))
+// changesOf are those of a haplotype, which has some.
+func (p *painting) changesOf(haplotype int) []candidate {
+	if p.changes[haplotype] == nil {
+		p.changes[haplotype] = changesOf(p.haplotypes.members(p.alleles, haplotype))
+	}
+	return p.changes[haplotype]
 }
 
 // row is the i-th read of c as a network is shown it; it holds until the next call.
@@ -42,7 +48,7 @@ func (e *encoder) row(c *candidate, i int) *row {
 		return w
 	}
 	// The haplotype, and which column each of its bases belongs to; -1: none.
-	changes := p.changes(p.shown[i])
+	changes := p.changesOf(p.shown[i])
 	hap, columns := e.hap[:0], e.columns[:0]
 	at := lo
 	keep := func(to int) {
