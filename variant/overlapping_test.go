@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 )
@@ -138,6 +139,25 @@ func TestOverlappingEventsOfTwoHaplotypes(t *testing.T) {
 			assert.GreaterOrEqual(t, whole, len(a.edits)-1, "of %d", len(a.edits))
 		})
 	}
+}
+
+// overlappingEvents are reads, in a random order, of a diploid sample whose haplotypes have different events over the same bases.
+func overlappingEvents(t *testing.T) (*genome.Contig, []*streampb.Segment) {
+	t.Helper()
+	a := newSample(t, 500, 3000)
+	b := &sample{rnd: rand.New(rand.NewPCG(500, 9)), contig: a.contig, mismatch: a.mismatch, gap: a.gap}
+	for n, kinds := range [][2]string{{"MNP", "SNP"}, {"MNP", "MNP"}, {"MNP", "deletion"}, {"delins", "MNP"}, {"delins", "insertion"}, {"delins", "delins"}} {
+		x := drawn(a.rnd, a.contig.Seq, kinds[0], 900+200*n)
+		a.edits = append(a.edits, x)
+		b.edits = append(b.edits, drawn(a.rnd, a.contig.Seq, kinds[1], x.pos+a.rnd.IntN(x.del)))
+	}
+	out := a.segments(t, 15, 2800, 0, 3000)
+	for i, s := range b.segments(t, 15, 2800, 0, 3000) {
+		s.ReadId = fmt.Sprintf("second-%d", i)
+		out = append(out, s)
+	}
+	a.rnd.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return a.contig, out
 }
 
 // TestEventsAcrossAChangeOfPloidy: a stretch with another ploidy may begin within an event, whichever of its changes

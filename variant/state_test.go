@@ -446,6 +446,7 @@ func TestVersionOfCalling(t *testing.T) {
 	haplotypes, _ := diploid(t, 1)
 	both := reads(t, haplotypes, 20)
 	rand.New(rand.NewPCG(4, 6)).Shuffle(len(both), func(i, j int) { both[i], both[j] = both[j], both[i] })
+	events, overlapping := overlappingEvents(t)
 	for _, tt := range []struct {
 		name     string
 		contig   *genome.Contig
@@ -455,6 +456,7 @@ func TestVersionOfCalling(t *testing.T) {
 	}{
 		{"one copy, real reads", aligntest.LambdaGenome(t).Contigs[0], variant.Config{Sample: "s"}, aligntest.Lambda(t, "run", "s")[:60], "f32bae9598b107fbab382c652e4215dc9aa0f5699fe28afa692731b919382f0d"},
 		{"two copies", haplotypes[0].contig, variant.Config{Sample: "s", Ploidy: variant.Diploid, Network: &variant.DoseNetwork{}}, both, "5ea04014b1a09db6689949d9803c48035de95024ecd985e417aba9fc9619ffc8"},
+		{"two copies, events over the same bases", events, variant.Config{Sample: "s", Ploidy: variant.Diploid, Network: &variant.DoseNetwork{}}, overlapping, "59929f7961e3909131e123bed0b64c5eaf4d5abd2f3b41972159cf748a999415"},
 		{"a mixture", haplotypes[0].contig, variant.Config{Sample: "s", Ploidy: variant.Mixture, Network: &variant.DoseNetwork{}}, both, "7d5bd87ba5838c58d55028ef2f2d25028a0348bc1c777048dcb762664b232f25"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
