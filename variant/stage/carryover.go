@@ -217,6 +217,7 @@ type asking struct {
 	round   uint64 // how often was asked
 	id      uint64 // of the newest query; 0: none
 	samples []string
+	runs    map[string]bool            // that it asks for: one that was named since is of the next query
 	alleles map[string][]vrs.Edit      // of it
 	reports map[uint32]*reply          // by source: those that answer it, complete ones and others
 	open    bool                       // not all have answered
@@ -283,8 +284,9 @@ func (h *handler) carryOverTick() ([]stream.Out, error) {
 // ask asks all partitions for what the samples are called with, and for their reads at the alleles that they were called with when that was asked last.
 func (h *handler) ask() ([]stream.Out, error) {
 	a := &h.asking
-	a.samples = a.samples[:0:0]
+	a.samples, a.runs = nil, make(map[string]bool)
 	for _, run := range h.markers.Runs() {
+		a.runs[run.GetId()] = h.markers.AwaitsCarryOver(run.GetId())
 		if len(run.GetControls()) > 0 {
 			a.samples = append(a.samples, stream.SamplesOf(run)...)
 		}
@@ -417,7 +419,7 @@ func (h *handler) assess() ([]stream.Out, error) {
 	worst := make(map[alleleAt]*streampb.CarryOver)
 	a.silent = make(map[string][]string)
 	for _, run := range h.markers.Runs() {
-		if len(run.GetControls()) > 0 && !a.many {
+		if len(run.GetControls()) > 0 && a.runs[run.GetId()] && !a.many {
 			h.assessRun(run, calls, worst)
 		}
 	}
@@ -440,7 +442,7 @@ func (h *handler) assess() ([]stream.Out, error) {
 	a.known = true
 	for _, run := range h.markers.Runs() {
 		id := run.GetId()
-		if a.done[id] || !h.markers.AwaitsCarryOver(id) || !ended(id) {
+		if a.done[id] || !a.runs[id] || !ended(id) {
 			continue
 		}
 		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: id}}})

@@ -323,6 +323,20 @@ func TestCarryOverOfARunWithoutControls(t *testing.T) {
 	require.Equal(t, []string{"a 1000 false by hopping, wild 0 of 37", "b 1000 false by hopping, wild 0 of 37"}, said[:len(said)-3])
 }
 
+// TestCarryOverOfARunBehindAQuery: a run that was there already when partition 0, which hadn't come so far, asked about another is assessed before its end is sent.
+func TestCarryOverOfARunBehindAQuery(t *testing.T) {
+	p := newPlate(t, 2)
+	p.mark("more", false, wild())
+	p.settle()
+	p.mark("run", false, wild())
+	p.add("b", 8, true)
+	p.add("wild", 36, false)
+	p.mark("run", true, wild())
+	p.tick(0)
+	p.settle()
+	require.Equal(t, []string{"b 1000 false by no_source, wild 0 of 36", "end of run in 0", "end of run in 1", "end of run in 2"}, p.said())
+}
+
 // TestCarryOverWhereNoneIsNamed: without controls nothing is asked, said or awaited.
 func TestCarryOverWhereNoneIsNamed(t *testing.T) {
 	p := newPlate(t, 2)
