@@ -37,12 +37,19 @@ const (
 	partSize = 400 << 10
 	// listLength is how many alleles one list has at most.
 	listLength = 4096
-	// maxAssessed bounds the alleles that samples are called with, all places of all samples counted once.
+	// maxAssessed is what bounds, in a handler, the alleles that samples are called with, all places of all samples counted once.
 	maxAssessed = 100_000
-	// lostAfter is after how many ticks a query is asked again: a partition that is being restored takes its time.
+	// lostAfter is after how many ticks a query is asked again, twice as many each time that follows, mostLost times: a partition that is being restored, or has many records
+	// to handle first, takes its time, and must not find more queries than it answers.
 	lostAfter = 15
+	mostLost  = 4
 	// restFactor is how many ticks pass for each that an answer took.
 	restFactor = 4
+	// bytesPerTick are those of a query and its answers for which a tick passes.
+	bytesPerTick = 128 << 10
+	// quietAfter is after how many answers alike more and more ticks pass, up to longestRest.
+	quietAfter  = 5
+	longestRest = 30
 	// countedAtOnce is at how many alleles reads are counted while readers of the regions wait: some ten milliseconds where each is in another tile.
 	countedAtOnce = 64
 )
@@ -111,6 +118,11 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 		}
 		return parts[len(parts)-1]
 	}
+	type place struct {
+		contig string
+		vrs.Edit
+	}
+	listed := make(map[place]bool)
 	for _, sample := range samples {
 		for _, key := range h.sampleRegions(sample) {
 			r := h.regions[key]
@@ -122,6 +134,10 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 			for calls := range slices.Chunk(k.calls, listLength) {
 				list := &streampb.Alleles{Sample: key.sample, Contig: key.contig}
 				for _, c := range calls {
+					if len(listed) > h.mostAssessed {
+						break // more than are assessed; partition 0 sees that
+					}
+					listed[place{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
 					if bytes := proto.Size(list); bytes > partSize { // of long alleles
 						p := last(bytes)
 						p.Called = append(p.Called, list)
@@ -130,8 +146,10 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 					list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
 					list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
 				}
-				p := last(proto.Size(list))
-				p.Called = append(p.Called, list)
+				if len(list.GetPositions()) > 0 {
+					p := last(proto.Size(list))
+					p.Called = append(p.Called, list)
+				}
 			}
 			all := alleles[key.contig]
 			start, end := r.Bounds()
@@ -222,8 +240,12 @@ type asking struct {
 	reports map[uint32]*reply          // by source: those that answer it, complete ones and others
 	open    bool                       // not all have answered
 	again   bool                       // something has happened that needs another
+	size    int                        // its bytes, in all partitions
 	waited  int                        // ticks since
+	lost    int                        // queries one behind the other that not all have answered in time
 	rest    int                        // ticks until the next
+	answers [sha256.Size]byte          // a hash of what all answered last
+	alike   int                        // how often they had answered the same before
 	ended   map[string]map[uint32]bool // by run, the partitions that have all of its reads
 	called  map[string][]vrs.Edit      // by contig, when all had answered last
 	many    bool                       // these are too many, and it was said
@@ -268,12 +290,13 @@ func (a alleleAt) edit() vrs.Edit {
 func (h *handler) carryOverTick() ([]stream.Out, error) {
 	a := &h.asking
 	switch {
-	case h.partition != 0 || !slices.ContainsFunc(h.markers.Runs(), func(run *streampb.Run) bool { return !a.done[run.GetId()] && h.markers.AwaitsCarryOver(run.GetId()) }):
+	case h.partition != 0 || !a.again && !slices.ContainsFunc(h.markers.Runs(), func(run *streampb.Run) bool { return !a.done[run.GetId()] && h.markers.AwaitsCarryOver(run.GetId()) }):
 		return nil, nil
 	case a.open:
-		if a.waited++; a.waited < lostAfter {
+		if a.waited++; a.waited < lostAfter<<a.lost {
 			return nil, nil
 		}
+		a.lost = min(a.lost+1, mostLost)
 	case a.rest > 0:
 		a.rest--
 		return nil, nil
@@ -319,6 +342,7 @@ func (h *handler) ask() ([]stream.Out, error) {
 	}
 	a.id = max(1, binary.LittleEndian.Uint64(hash.Sum(nil)))
 	a.reports, a.open, a.again, a.waited = make(map[uint32]*reply), true, false, 0
+	a.size = 0
 	var outs []stream.Out
 	for i, q := range parts {
 		q.Id, q.Part, q.Parts, q.Samples = a.id, uint32(i), uint32(len(parts)), a.samples
@@ -326,6 +350,7 @@ func (h *handler) ask() ([]stream.Out, error) {
 		if err != nil {
 			return nil, err
 		}
+		a.size += len(value) * int(h.partitions)
 		for p := range h.partitions {
 			outs = append(outs, stream.Out{Topic: h.cfg.Topics.Reads, Partition: p, Key: stream.CarryOverKey(0), Value: value})
 		}
@@ -353,10 +378,11 @@ func (h *handler) reported(m *streampb.CarryOverReport) ([]stream.Out, error) {
 		return nil, nil
 	case m.GetQuery() == 0:
 		late := len(m.GetEnded()) > 0 && !slices.ContainsFunc(m.GetEnded(), func(run string) bool { return !a.done[run] })
-		if !late && !h.overdue() {
+		overdue := h.overdue()
+		if !late && !overdue {
 			return nil, nil // others haven't all reads yet
 		}
-		if a.again = a.open; a.open {
+		if a.again = a.open || !overdue && a.rest > 0; a.again {
 			return nil, nil
 		}
 		return h.ask()
@@ -396,7 +422,10 @@ func (h *handler) overdue() bool {
 // assess assesses by the answers of all partitions, and sends what has news.
 func (h *handler) assess() ([]stream.Out, error) {
 	a := &h.asking
-	a.open, a.rest = false, restFactor*a.waited
+	a.open, a.lost = false, 0
+	if err := a.setRest(h.partitions); err != nil {
+		return nil, err
+	}
 	ended := func(run string) bool {
 		for _, of := range a.reports {
 			if !of.ended(run) {
@@ -454,11 +483,38 @@ func (h *handler) assess() ([]stream.Out, error) {
 		}
 		a.done[id] = true
 	}
-	if !a.again && !h.overdue() {
+	if a.many {
+		a.rest = max(a.rest, longestRest)
+	}
+	if !h.overdue() && (!a.again || a.rest > 0) {
 		return outs, nil
 	}
 	asked, err := h.ask()
 	return append(outs, asked...), err
+}
+
+// setRest sets how long nothing is asked after all have answered: what is asked and answered costs time, and stays in the topic of reads.
+func (a *asking) setRest(partitions int32) error {
+	hash, size := sha256.New(), a.size
+	for source := range uint32(partitions) {
+		for _, p := range a.reports[source].parts {
+			id := p.GetQuery()
+			p.Query = 0
+			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+			p.Query = id
+			if err != nil {
+				return fmt.Errorf("hashing a report of carry-over: %w", err)
+			}
+			hash.Write(b)
+			size += len(b)
+		}
+	}
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	if a.alike++; sum != a.answers {
+		a.answers, a.alike = sum, 0
+	}
+	a.rest = max(restFactor*a.waited, size/bytesPerTick, min(a.alike-quietAfter, longestRest))
+	return nil
 }
 
 // takeCalls takes what samples are called with from the answers. It isn't complete if one has to be asked anew at once: a sample that nothing more
@@ -484,9 +540,9 @@ func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt,
 		called[contig] = slices.Compact(list)
 		n += len(called[contig])
 	}
-	if many := n > maxAssessed; many {
+	if many := n > h.mostAssessed; many {
 		if !a.many {
-			h.log.Warn("carry-over isn't assessed: samples are called with too many alleles; pore carryover marks files", "alleles", n, "limit", maxAssessed)
+			h.log.Warn("carry-over isn't assessed: samples are called with too many alleles; pore carryover marks files", "alleles", n, "limit", h.mostAssessed)
 		}
 		a.many, a.called = true, nil
 		return calls, true

@@ -337,6 +337,64 @@ func TestCarryOverOfARunBehindAQuery(t *testing.T) {
 	require.Equal(t, []string{"b 1000 false by no_source, wild 0 of 36", "end of run in 0", "end of run in 1", "end of run in 2"}, p.said())
 }
 
+// TestCarryOverAsksRarely: where nothing changes, and where a partition doesn't come to answering, ever fewer queries follow; what changes is assessed all the same.
+func TestCarryOverAsksRarely(t *testing.T) {
+	p := newPlate(t, 2)
+	p.mark("run", false, wild())
+	p.settle()
+	const minutes = 30
+	for range minutes * 60 / 2 {
+		p.tick(0)
+		p.settle()
+	}
+	require.Less(t, len(p.logs[1]), 2*minutes, "queries about nothing new")
+	p.add("a", 40, true)
+	p.add("b", 8, true)
+	p.add("wild", 30, false)
+	p.add("wild", 6, true)
+	for range longestRest + 1 {
+		p.tick(0)
+		p.settle()
+	}
+	require.Equal(t, []string{"b 1000 true by hopping, wild 6 of 36"}, p.said())
+
+	length := len(p.logs[1])
+	for range minutes * 60 / 2 {
+		p.tick(0)
+		for p.step(0, false) {
+		}
+	}
+	require.Less(t, len(p.logs[1])-length, 8, "queries that can't be answered")
+	p.mark("run", true, wild())
+	p.settle()
+	said := p.said()
+	require.Equal(t, []string{"end of run in 0", "end of run in 1", "end of run in 2"}, said[len(said)-3:])
+}
+
+// TestCarryOverOfTooManyAlleles: beyond the limit nothing is assessed, which is logged, no more alleles are listed than show that, and the run ends.
+func TestCarryOverOfTooManyAlleles(t *testing.T) {
+	p := newPlate(t, 2)
+	for _, h := range p.handlers {
+		h.(worker).handler.mostAssessed = 0
+	}
+	p.mark("run", false, wild())
+	p.add("a", 40, true)
+	p.add("b", 40, true)
+	p.mark("run", true, wild())
+	p.settle()
+	require.Equal(t, []string{"end of run in 0", "end of run in 1", "end of run in 2"}, p.said())
+	require.Contains(t, p.log.String(), "too many alleles")
+	for _, rec := range p.logs[0] {
+		m, err := stream.DecodeReads(rec.Value)
+		require.NoError(t, err)
+		n := 0
+		for _, list := range m.GetCarryOverReport().GetCalled() {
+			n += len(list.GetPositions())
+		}
+		require.LessOrEqual(t, n, 1)
+	}
+}
+
 // TestCarryOverWhereNoneIsNamed: without controls nothing is asked, said or awaited.
 func TestCarryOverWhereNoneIsNamed(t *testing.T) {
 	p := newPlate(t, 2)

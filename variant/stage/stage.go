@@ -68,7 +68,7 @@ func New(cfg Config) stream.NewHandler {
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions,
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
-			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log,
+			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log, mostAssessed: maxAssessed,
 			basecallers: variant.NewBasecallers(cfg.Variant.Network, cfg.NetworkName),
 		}
 		cfg.Regions.add(h)
@@ -110,6 +110,7 @@ type handler struct {
 	replayed              bool // the record is
 	answering             answering
 	asking                asking
+	mostAssessed          int      // alleles; see maxAssessed
 	metrics               *Metrics // nil while replaying: that was counted before
 	spans                 spans
 	log                   *slog.Logger
