@@ -27,7 +27,7 @@ const (
 	carriedVersion = 2
 	// neighboursVersion counts the changes of this package, and of haplotypes,
 	// that make other events follow from the same calls.
-	neighboursVersion = 1
+	neighboursVersion = 2
 
 	maxName        = 512 // of a sample or contig, as in records
 	maxSectionName = 512
