@@ -27,6 +27,9 @@ import (
 type Markers struct {
 	runs    map[string]*runMarkers
 	version uint64
+
+	assessed        map[string]bool // samples of runs with controls, as of a version
+	assessedVersion uint64
 }
 
 type runMarkers struct {
@@ -123,15 +126,20 @@ func joinControls(known, more []*streampb.Control) ([]*streampb.Control, bool) {
 // that is. Once the run has ended here, it is the same for all readers of its markers that know the same runs.
 func (m *Markers) AwaitsCarryOver(id string) bool {
 	run := m.Run(id)
-	if len(run.GetControls()) > 0 {
-		return true
+	if run == nil {
+		return false
 	}
-	for _, r := range m.runs {
-		if len(r.run.GetControls()) > 0 && slices.ContainsFunc(SamplesOf(run), func(s string) bool { return slices.Contains(SamplesOf(r.run), s) }) {
-			return true
+	if m.assessedVersion != m.version {
+		m.assessed, m.assessedVersion = make(map[string]bool), m.version
+		for _, r := range m.runs {
+			if len(r.run.GetControls()) > 0 {
+				for _, s := range SamplesOf(r.run) {
+					m.assessed[s] = true
+				}
+			}
 		}
 	}
-	return false
+	return slices.ContainsFunc(SamplesOf(run), func(s string) bool { return m.assessed[s] })
 }
 
 // Run returns the run's description, or nil when no marker named it yet.

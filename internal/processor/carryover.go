@@ -27,23 +27,37 @@ type NamedControls struct {
 func (n *NamedControls) Named(run *streampb.Run) []*streampb.Control {
 	named, err := n.of(run)
 	if err != nil {
-		n.refuse(run, err)
+		n.refuse(run, err, len(run.GetControls()) > 0)
 		return run.GetControls()
 	}
 	return listed(named)
 }
 
-// OfSamples are the controls of a run among its samples, which are known. None: none are named, or one that is isn't among them, which is logged.
+// OfSamples are the controls of a run among its samples, which are known. If one that is named isn't among them, which is logged, they are those that the run comes with, which others
+// name, or none if that one is one of these.
 func (n *NamedControls) OfSamples(run *streampb.Run) []*streampb.Control {
 	named, err := n.of(run)
 	if err == nil && len(named) > 0 {
 		named, err = named.Among(stream.SamplesOf(run), "run "+run.GetId())
 	}
 	if err != nil {
-		n.refuse(run, err)
-		return nil
+		come, wrong := controlsOf(run).Among(stream.SamplesOf(run), "run "+run.GetId())
+		if wrong != nil {
+			come = nil
+		}
+		n.refuse(run, err, len(come) > 0)
+		return listed(come)
 	}
 	return listed(named)
+}
+
+// controlsOf are the controls that a run comes with.
+func controlsOf(run *streampb.Run) carryover.Controls {
+	controls := make(carryover.Controls)
+	for _, c := range run.GetControls() {
+		controls[c.GetSample()] = carryover.Kind(c.GetKind())
+	}
+	return controls
 }
 
 func (n *NamedControls) of(run *streampb.Run) (carryover.Controls, error) {
@@ -51,16 +65,16 @@ func (n *NamedControls) of(run *streampb.Run) (carryover.Controls, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range run.GetControls() {
-		if _, known := named[c.GetSample()]; !known {
-			named[c.GetSample()] = carryover.Kind(c.GetKind())
+	for name, kind := range controlsOf(run) {
+		if _, known := named[name]; !known {
+			named[name] = kind
 		}
 	}
 	return named, nil
 }
 
-// refuse logs, once, that a run goes on without controls.
-func (n *NamedControls) refuse(run *streampb.Run, err error) {
+// refuse logs, once, that a run goes on without controls, or with those alone that it comes with.
+func (n *NamedControls) refuse(run *streampb.Run, err error, come bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.said[run.GetId()] {
@@ -70,6 +84,10 @@ func (n *NamedControls) refuse(run *streampb.Run, err error) {
 		n.said = make(map[string]bool)
 	}
 	n.said[run.GetId()] = true
+	if come {
+		n.Logger.Warn("carry-over of a run is assessed by the controls alone that it comes with", "err", err)
+		return
+	}
 	n.Logger.Warn("carry-over of a run isn't assessed", "err", err)
 }
 

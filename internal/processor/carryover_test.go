@@ -13,8 +13,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TestNamedControls: a run has the controls that flags, a sheet and what it comes with name, by its samples' names; of one that isn't among these it has none, which is
-// said once.
+// TestNamedControls: a run has the controls that flags, a sheet and what it comes with name, by its samples' names; if one isn't among these it has those that it comes
+// with, which is said once.
 func TestNamedControls(t *testing.T) {
 	sheet, err := demux.ParseSheet(strings.NewReader("kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F,barcode01,a,test_sample\nK,e,F,barcode02,water,no_template_control\nK,e,F,barcode03,wild,\n"))
 	require.NoError(t, err)
@@ -40,6 +40,8 @@ func TestNamedControls(t *testing.T) {
 		{"what it comes with", Controls{}, nil, &streampb.Run{Samples: []string{"a", "r_barcode02"}, Controls: come("barcode02")}, "barcode02 negative_control", "r_barcode02 negative_control", ""},
 		{"both", Controls{noTemplate: []string{"w"}}, nil, &streampb.Run{Samples: []string{"a", "w", "x"}, Controls: come("w", "x")}, "w no_template_control, x negative_control", "w no_template_control, x negative_control", ""},
 		{"no sample of the run", Controls{negative: []string{"x"}}, nil, &streampb.Run{Id: "r", Samples: []string{"a", "b"}}, "x negative_control", "", "control x is not among the samples of run r, which are a, b"},
+		{"no sample of the run, which comes with others", Controls{negative: []string{"x"}}, nil, &streampb.Run{Id: "r", Samples: []string{"a", "b"}, Controls: come("b")}, "b negative_control, x negative_control", "b negative_control",
+			"by the controls alone that it comes with"},
 		{"all of them", Controls{negative: []string{"a"}}, nil, &streampb.Run{Id: "r", Sample: "a"}, "a negative_control", "", "all samples of run r are controls"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
