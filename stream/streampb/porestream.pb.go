@@ -1865,7 +1865,7 @@ type CarryOverQuery struct {
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`    // a hash of what is asked, and of how often was asked before
 	Part          uint32                 `protobuf:"varint,2,opt,name=part,proto3" json:"part,omitempty"` // 0, 1, 2 ... of parts
 	Parts         uint32                 `protobuf:"varint,3,opt,name=parts,proto3" json:"parts,omitempty"`
-	Samples       []string               `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"` // ascending; in every part
+	Samples       []string               `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"` // ascending, of which parts may have some each
 	Alleles       []*Alleles             `protobuf:"bytes,5,rep,name=alleles,proto3" json:"alleles,omitempty"` // ascending by contig, of which parts may have some each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

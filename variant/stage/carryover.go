@@ -89,7 +89,11 @@ func (h *handler) query(q *streampb.CarryOverQuery) ([]stream.Out, error) {
 	if h.replayed {
 		return nil, nil
 	}
-	return h.answer(q.GetId(), q.GetSamples(), allelesOf(parts))
+	var samples []string
+	for _, q := range parts {
+		samples = append(samples, q.GetSamples()...)
+	}
+	return h.answer(q.GetId(), samples, allelesOf(parts))
 }
 
 // allelesOf are the alleles of a query, by contig.
@@ -322,6 +326,13 @@ func (h *handler) ask() ([]stream.Out, error) {
 	fmt.Fprintf(hash, "%d %q", a.round, a.samples)
 	parts := []*streampb.CarryOverQuery{{}}
 	size := 0
+	for _, sample := range a.samples {
+		if size += len(sample) + 4; size > partSize {
+			parts, size = append(parts, new(streampb.CarryOverQuery)), len(sample)+4
+		}
+		p := parts[len(parts)-1]
+		p.Samples = append(p.Samples, sample)
+	}
 	for _, contig := range slices.Sorted(maps.Keys(a.alleles)) {
 		fmt.Fprintf(hash, " %q", contig)
 		var list *streampb.Alleles
@@ -345,7 +356,7 @@ func (h *handler) ask() ([]stream.Out, error) {
 	a.size = 0
 	var outs []stream.Out
 	for i, q := range parts {
-		q.Id, q.Part, q.Parts, q.Samples = a.id, uint32(i), uint32(len(parts)), a.samples
+		q.Id, q.Part, q.Parts = a.id, uint32(i), uint32(len(parts))
 		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: q}})
 		if err != nil {
 			return nil, err

@@ -421,6 +421,13 @@ func TestCarryOverOfManyAlleles(t *testing.T) {
 		called["d"] = append(called["d"], vrs.Edit{Start: i, Ref: "C"})
 	}
 	h.asking.called = called
+	// All runs that ever had controls may be more names than a record holds.
+	var samples []string
+	for i := range 10 * stream.MaxSamples {
+		samples = append(samples, fmt.Sprintf("%0200d", i))
+	}
+	_, err := h.markers.Start(&streampb.Marker{Run: &streampb.Run{Id: "long", Samples: samples, Controls: []*streampb.Control{wild()}}, Sources: 1})
+	require.NoError(t, err)
 	outs, err := h.ask()
 	require.NoError(t, err)
 	require.Greater(t, len(outs), 4)
@@ -431,6 +438,11 @@ func TestCarryOverOfManyAlleles(t *testing.T) {
 		parts = append(parts, m.GetCarryOverQuery())
 	}
 	require.Equal(t, called, allelesOf(parts))
+	var asked []string
+	for _, q := range parts {
+		asked = append(asked, q.GetSamples()...)
+	}
+	require.Equal(t, append(samples, "a", "b", "wild"), asked)
 	// One whose first part is missing isn't answered.
 	for _, q := range parts[1:] {
 		answer, err := h.query(q)
