@@ -126,9 +126,11 @@ func joinControls(known, more []*streampb.Control) ([]*streampb.Control, bool) {
 // that is. Once the run has ended here, it is the same for all readers of its markers that know the same runs.
 func (m *Markers) AwaitsCarryOver(id string) bool {
 	run := m.Run(id)
-	if run == nil {
-		return false
-	}
+	return run != nil && slices.ContainsFunc(SamplesOf(run), m.Assessed)
+}
+
+// Assessed reports whether a sample is of a run with controls. It is fast where there are many runs: it is asked for every read.
+func (m *Markers) Assessed(sample string) bool {
 	if m.assessedVersion != m.version {
 		m.assessed, m.assessedVersion = make(map[string]bool), m.version
 		for _, r := range m.runs {
@@ -139,7 +141,7 @@ func (m *Markers) AwaitsCarryOver(id string) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(SamplesOf(run), func(s string) bool { return m.assessed[s] })
+	return m.assessed[sample]
 }
 
 // Run returns the run's description, or nil when no marker named it yet.

@@ -222,16 +222,11 @@ func (h *handler) notify() ([]stream.Out, error) {
 
 // late notifies partition 0, once until it asks, that reads of a sample came after its runs had ended.
 func (h *handler) late(sample string) ([]stream.Out, error) {
-	if h.replayed || h.answering.notified || !h.markers.SampleEnded(sample) {
+	if h.replayed || h.answering.notified || !h.markers.Assessed(sample) || !h.markers.SampleEnded(sample) {
 		return nil, nil
 	}
-	for _, run := range h.markers.RunsOf(sample) {
-		if h.markers.AwaitsCarryOver(run) {
-			h.answering.notified = true
-			return h.notify()
-		}
-	}
-	return nil, nil
+	h.answering.notified = true
+	return h.notify()
 }
 
 // asking is what the handler of partition 0 knows of all others.
