@@ -317,16 +317,24 @@ func TestCursorBehindOtherRun(t *testing.T) {
 			}
 			return w
 		}
+		// until waits for a state of the topic, and returns its end.
+		until := func(what string, holds func(o kafka.PartitionOffsets) bool) (end int64) {
+			streamtest.Eventually(t.Context(), t, what, func() bool {
+				o, err := l.client.Offsets(t.Context(), l.topics.Cursors)
+				if err != nil {
+					t.Fatal(err)
+				}
+				end = o[0].End
+				return holds(o[0])
+			})
+			return end
+		}
 		write("a", 7, true).Close(t.Context())
+		// A broker answers a commit before its marker is in the log.
+		end := until("the commit's marker", func(o kafka.PartitionOffsets) bool { return o.End > 0 && o.Stable == o.End })
 		other := write("b", 1, false)
 		// The open one has to be in the log before the next.
-		streamtest.Eventually(t.Context(), t, "the open transaction", func() bool {
-			o, err := l.client.Offsets(t.Context(), l.topics.Cursors)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o[0].Stable < o[0].End
-		})
+		until("the open transaction", func(o kafka.PartitionOffsets) bool { return o.End > end && o.Stable < o.End })
 		write("a", 8, true).Close(t.Context())
 		if got, err := c.Cursor(t.Context(), "a", false); err != nil || got.GetNext() != 7 {
 			t.Errorf("what can be seen is cursor %v, %v; want 7", got, err)
