@@ -63,7 +63,7 @@ func TestDamage(t *testing.T) {
 		"bool":          {[]byte{2}, func(r *packed.Reader) { r.Bool() }, "neither yes nor no"},
 		"limit":         {[]byte{9}, func(r *packed.Reader) { r.Len(8) }, "9 is more than 8"},
 		"huge number":   {bytes.Repeat([]byte{0xff}, 11), func(r *packed.Reader) { r.Uint(math.MaxUint64) }, "64 bits"},
-		"huge count":    {[]byte{0xff, 0xff, 3, 0, 0}, func(r *packed.Reader) { r.Count(2) }, "room for 1"},
+		"huge count":    {[]byte{0xff, 0xff, 3, 0, 0}, func(r *packed.Reader) { r.Count(2) }, "space for 1"},
 		"huge string":   {[]byte{200, 1, 0}, func(r *packed.Reader) { r.Bytes(1000) }, "middle"},
 		"first error": {[]byte{2, 9}, func(r *packed.Reader) {
 			r.Bool()
