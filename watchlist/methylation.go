@@ -72,14 +72,11 @@ func (p *reader) methylation(n *yaml.Node, r *ruleText) {
 // ofMethylation are the thresholds that rules on methylation have.
 var ofMethylation = []string{"alpha", "beta", "min_depth"}
 
-// checkMethylation refuses thresholds of variants in a rule on methylation.
-func (p *reader) checkMethylation(thresholds *yaml.Node, r *ruleText) {
-	if thresholds == nil || thresholds.Kind != yaml.MappingNode {
-		return
-	}
-	for i := 0; i+1 < len(thresholds.Content); i += 2 {
-		if key := thresholds.Content[i]; !slices.Contains(ofMethylation, key.Value) {
-			p.addRule(key.Line, r.id, ": %s is for variants: rules on methylation have alpha, beta and min_depth", clip(key.Value))
+// forVariants refuses a threshold of variants in a rule on methylation.
+func (p *reader) forVariants(r *ruleText) func(key string) field {
+	return func(key string) field {
+		return func(n *yaml.Node) {
+			p.addRule(n.Line, r.id, ": %s is for variants: rules on methylation have alpha, beta and min_depth", key)
 		}
 	}
 }

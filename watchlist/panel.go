@@ -207,7 +207,7 @@ func (p *reader) document(n *yaml.Node) {
 		"date":       p.text("date", &p.panel.Date),
 		"licence":    p.text("licence", &p.panel.Licence),
 		"reference":  p.contigs,
-		"thresholds": func(v *yaml.Node) { p.thresholds(v, &base) },
+		"thresholds": func(v *yaml.Node) { p.thresholds(v, &base, nil) },
 		"rules":      func(v *yaml.Node) { rules = v },
 	})
 	if n.Kind != yaml.MappingNode {
@@ -276,10 +276,17 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 			"match":       func(v *yaml.Node) { match = v },
 			"model":       func(v *yaml.Node) { model = v },
 			"methylation": func(v *yaml.Node) { methylation = v },
-			"thresholds":  func(v *yaml.Node) { thresholds = v; p.thresholds(v, &r.thresholds) },
+			"thresholds":  func(v *yaml.Node) { thresholds = v },
 		})
 		if n.Kind != yaml.MappingNode {
 			continue
+		}
+		switch {
+		case thresholds == nil:
+		case methylation != nil && match == nil && model == nil:
+			p.thresholds(thresholds, &r.thresholds, p.forVariants(r))
+		default:
+			p.thresholds(thresholds, &r.thresholds, nil)
 		}
 		p.checkID(n.Line, "rule", r.id)
 		if line, ok := first[r.id]; ok {
@@ -295,7 +302,6 @@ func (p *reader) rules(list []*yaml.Node, base Thresholds) {
 			continue
 		case methylation != nil:
 			p.methylation(methylation, r)
-			p.checkMethylation(thresholds, r)
 			p.panel.rules = append(p.panel.rules, r)
 			continue
 		case model != nil:

@@ -43,13 +43,13 @@ const (
 	callerDepth = 120
 )
 
-// thresholds reads those that are given over the ones in t.
-func (p *reader) thresholds(n *yaml.Node, t *Thresholds) {
+// thresholds reads those that are given over the ones in t. What only rules on variants have is for forVariants, if that isn't nil.
+func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key string) field) {
 	var alpha, beta, errorRate, fraction, minFraction, qual, retractQual, confirm, retract, notCallable *float64
 	var depth, alt *int
 	var filters []item
 	before := p.found
-	p.mapping(n, "thresholds", map[string]field{
+	fields := map[string]field{
 		"alpha":             p.number("alpha", 1e-12, 0.5, &alpha),
 		"beta":              p.number("beta", 1e-12, 0.5, &beta),
 		"error_rate":        p.number("error_rate", 1e-6, 0.49, &errorRate),
@@ -63,7 +63,15 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds) {
 		"retract_posterior": p.number("retract_posterior", 0, 1-1e-15, &retract),
 		"max_not_callable":  p.number("max_not_callable", 0, 1, &notCallable),
 		"accept_filters":    p.texts("accept_filters", &filters),
-	})
+	}
+	if forVariants != nil {
+		for key := range fields {
+			if !slices.Contains(ofMethylation, key) {
+				fields[key] = forVariants(key)
+			}
+		}
+	}
+	p.mapping(n, "thresholds", fields)
 	if confirm != nil && qual != nil || retract != nil && retractQual != nil {
 		p.add(n.Line, "thresholds: a posterior and a quality say the same: give one of them")
 	}
