@@ -51,6 +51,7 @@ var faults = []fault{
 	{"methylation and match", rule("{gene: cI}") + "  methylation: {region: \"J02459.1:1-9\", is: half}\n", []string{`4: rule "r" asks for methylation and also has a match or a model`}, true},
 	{"methylation by reads", head + "rules:\n- id: r\n  methylation: {region: \"J02459.1:1-9\", is: half}\n  thresholds: {min_alt: 3}\n", []string{`6: rule "r": min_alt is for variants: rules on methylation have alpha, beta and min_depth`}, false},
 	{"methylation by unknown", head + "rules:\n- id: r\n  methylation: {region: \"J02459.1:1-9\", is: half}\n  thresholds: {mindepth: 3, min_alt: 3}\n", []string{`6: thresholds has no key "mindepth" (is "min_depth" meant?)`, `6: rule "r": min_alt is for variants`}, true},
+	{"methylation at no position", head + "rules:\n- id: r\n  methylation: {region: \"J02459.1:1-9\", is: half, positions: 0}\n", []string{"5: positions: 0 is outside 1 to 1073741824"}, true},
 	{"empty text", rule(`{gene: ""}`), []string{"5: gene: want 1 to 1000 bytes of text, have 0"}, true},
 	{"null", rule("{gene: }"), []string{"5: gene: want a text, have nothing"}, true},
 	{"empty list", rule("{gene: []}"), []string{"5: gene: want 1 to 1000000 entries, have 0"}, true},

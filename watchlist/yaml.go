@@ -199,16 +199,17 @@ func (f *faults) number(what string, low, high float64, to **float64) field {
 func (f *faults) whole(what string, low, high int, to **int) field {
 	return func(n *yaml.Node) {
 		var v *float64
-		f.number(what, float64(low), float64(high), &v)(n)
-		if v == nil {
-			return
-		}
-		if *v != math.Trunc(*v) {
+		f.number(what, math.Inf(-1), math.Inf(1), &v)(n)
+		switch {
+		case v == nil:
+		case *v < float64(low) || *v > float64(high):
+			f.add(n.Line, "%s: %s is outside %d to %d", what, n.Value, low, high)
+		case *v != math.Trunc(*v):
 			f.add(n.Line, "%s: want a whole number, have %s", what, n.Value)
-			return
+		default:
+			i := int(*v)
+			*to = &i
 		}
-		i := int(*v)
-		*to = &i
 	}
 }
 
