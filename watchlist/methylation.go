@@ -84,22 +84,8 @@ func (p *reader) forVariants(r *ruleText) func(key string) field {
 // regionRule makes the subject of a rule on methylation.
 func (c *compiler) regionRule(r *ruleText) {
 	m := r.methylation
-	at, err := parseRegion(m.region)
-	if err == nil && c.watch.genome.Contig(m.region) != nil {
-		at = place{contig: m.region}
-	}
-	if err != nil {
-		c.addRule(m.line, r.id, ": %w", err)
-		return
-	}
-	contig := c.watch.genome.Contig(at.contig)
-	if contig == nil {
-		c.addRule(m.line, r.id, ": %s", c.noContig(at.contig))
-		return
-	}
-	at.end = cmp.Or(at.end, len(contig.Seq))
-	if at.end > len(contig.Seq) {
-		c.addRule(m.line, r.id, ": %s:%d-%d reaches outside of the contig, which has %d bases", at.contig, at.start+1, at.end, len(contig.Seq))
+	at, ok := c.region(r, item{m.region, m.line})
+	if !ok {
 		return
 	}
 	region, err := panel.NewRegion(at.contig, at.start, at.end, m.is)

@@ -1,6 +1,7 @@
 package watchlist
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -12,36 +13,45 @@ import (
 // regions are the places that the rule names.
 func (c *compiler) regions(r *ruleText) []span {
 	var spans []span
-	take := func(line int, p place) {
-		contig := c.watch.genome.Contig(p.contig)
-		if contig == nil {
-			c.addRule(line, r.id, ": %s%s", origin(p), c.noContig(p.contig))
-			return
-		}
-		if p.end == 0 {
-			p.end = len(contig.Seq)
-		}
-		if p.end > len(contig.Seq) {
-			c.addRule(line, r.id, ": %s%s:%d-%d reaches outside of the contig, which has %d bases", origin(p), p.contig, p.start+1, p.end, len(contig.Seq))
-			return
-		}
-		spans = append(spans, span{p.contig, p.start, p.end})
-	}
 	for _, it := range r.match.regions {
-		p, err := parseRegion(it.text)
-		if err == nil && c.watch.genome.Contig(it.text) != nil {
-			p = place{contig: it.text} // a contig with a colon in its name
+		if s, ok := c.region(r, it); ok {
+			spans = append(spans, s)
 		}
-		if err != nil {
-			c.addRule(it.line, r.id, ": %w", err)
-			continue
-		}
-		take(it.line, p)
 	}
 	for _, p := range r.match.bed {
-		take(r.match.line, p)
+		if s, ok := c.located(r, r.match.line, p); ok {
+			spans = append(spans, s)
+		}
 	}
 	return union(spans)
+}
+
+// region is a region as a rule writes it; false, and a fault of the rule, if it is none of the reference.
+func (c *compiler) region(r *ruleText, it item) (span, bool) {
+	p, err := parseRegion(it.text)
+	if err == nil && c.watch.genome.Contig(it.text) != nil {
+		p = place{contig: it.text} // a contig with a colon in its name
+	}
+	if err != nil {
+		c.addRule(it.line, r.id, ": %w", err)
+		return span{}, false
+	}
+	return c.located(r, it.line, p)
+}
+
+// located is a place on the reference; false, and a fault of the rule, if it isn't on it.
+func (c *compiler) located(r *ruleText, line int, p place) (span, bool) {
+	contig := c.watch.genome.Contig(p.contig)
+	if contig == nil {
+		c.addRule(line, r.id, ": %s%s", origin(p), c.noContig(p.contig))
+		return span{}, false
+	}
+	end := cmp.Or(p.end, len(contig.Seq))
+	if end > len(contig.Seq) {
+		c.addRule(line, r.id, ": %s%s:%d-%d reaches outside of the contig, which has %d bases", origin(p), p.contig, p.start+1, end, len(contig.Seq))
+		return span{}, false
+	}
+	return span{p.contig, p.start, end}, true
 }
 
 // origin is where a place was read, for an error.
