@@ -38,6 +38,13 @@ type Mark struct {
 	Modified, Calls int
 }
 
+func (m *Mark) strand() pileup.Strand {
+	if m.Reverse {
+		return pileup.Minus
+	}
+	return pileup.Plus
+}
+
 // MethylationAnswer is what the calls of a region are, of a rule on its methylation.
 type MethylationAnswer struct {
 	Contig string `json:"contig"`
@@ -148,12 +155,8 @@ func (w *Watch) counts(contig, code string, m Mark) bool {
 	if code != "m" && code != "h" {
 		return true
 	}
-	start := m.Pos
-	if m.Reverse {
-		start--
-	}
 	c := w.genome.Contig(contig)
-	return c != nil && start >= 0 && start+2 <= len(c.Seq) && string(c.Seq[start:start+2]) == "CG"
+	return c != nil && panel.IsCpG(c.Seq, m.Pos, m.strand())
 }
 
 // marked is the newest revision of a stretch.
@@ -170,11 +173,7 @@ func (m *marked) add(sum *panel.Tally, start, end int) {
 		if k.Pos < start || k.Pos >= end {
 			continue
 		}
-		strand := pileup.Plus
-		if k.Reverse {
-			strand = pileup.Minus
-		}
-		sum.Add(strand, k.Calls, k.Modified)
+		sum.Add(k.strand(), k.Calls, k.Modified)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/modbase/panel"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
@@ -280,7 +281,7 @@ var ofMethylation = []string{bedMethyl, motifList, regionList, stateList}
 func writePanel(out io.Writer, cfg *consumeConfig, fold *pipeline.MethylationFold, sample string, g *genome.Genome) error {
 	counts := cfg.panel.counts()
 	err := fold.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
-		if isCpG(g.Contig(contig), row) {
+		if c := g.Contig(contig); c != nil && panel.IsCpG(c.Seq, row.Pos, row.Strand) {
 			counts.add(contig, row)
 		}
 		return nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/modbase/panel"
 	"github.com/porestream/porestream/modbase/pileup"
@@ -81,12 +80,3 @@ func (c *panelCounts) answers() []byte {
 
 // states is the table of sites.
 func (c *panelCounts) states() []byte { return c.vector.Append([]byte(panel.VectorHeader)) }
-
-// isCpG reports whether a row is of the C of CG.
-func isCpG(c *genome.Contig, row *pileup.Row) bool {
-	start := row.Pos
-	if row.Strand == pileup.Minus {
-		start--
-	}
-	return c != nil && start >= 0 && start+2 <= len(c.Seq) && string(c.Seq[start:start+2]) == "CG"
-}

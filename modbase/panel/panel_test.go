@@ -2,6 +2,7 @@ package panel
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,6 +179,20 @@ func TestRegions(t *testing.T) {
 }
 
 // States are those of most calls, of both strands, in the order of the list.
+func TestIsCpG(t *testing.T) {
+	plus, minus := "", ""
+	for pos := -1; pos < 8; pos++ {
+		if IsCpG([]byte("GCGTCCG"), pos, pileup.Plus) {
+			plus += strconv.Itoa(pos)
+		}
+		if IsCpG([]byte("GCGTCCG"), pos, pileup.Minus) {
+			minus += strconv.Itoa(pos)
+		}
+	}
+	assert.Equal(t, "15", plus)
+	assert.Equal(t, "26", minus)
+}
+
 func TestVector(t *testing.T) {
 	sites, err := ReadSites(strings.NewReader("chr1\t10\t12\tcg2\t0\t+\nchr1\t4\t6\tcg1\nchr1\t20\t22\tcg3\nchr1\t30\t32\tcg4\n"), "sites.bed")
 	require.NoError(t, err)

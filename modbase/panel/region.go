@@ -175,6 +175,14 @@ func (t *Tally) Join(o *Tally) {
 // Calls is how many there are on both strands.
 func (t *Tally) Calls() int { return t[0].Calls + t[1].Calls }
 
+// IsCpG reports whether the position of a contig is the C of a CG on the strand.
+func IsCpG(contig []byte, pos int, strand pileup.Strand) bool {
+	if strand == pileup.Minus {
+		pos--
+	}
+	return pos >= 0 && pos+2 <= len(contig) && string(contig[pos:pos+2]) == "CG"
+}
+
 // Regions counts what rules ask for.
 type Regions struct {
 	rules   []Region
