@@ -116,7 +116,6 @@ type Survey struct {
 	Calls pileup.Histogram
 	run   *run
 	reads []*batch // all; nil: there are more than may be kept
-	bytes int
 }
 
 // NewSurvey reads a file, and keeps reads of up to so many bytes of memory. Of records that it keeps it lets qualities and tags go.
@@ -125,15 +124,15 @@ func NewSurvey(ctx context.Context, in Reader, opts Options, memory int) (*Surve
 	opts.Thresholds = pileup.Thresholds{}
 	r := newRun(in, opts)
 	r.histograms = each
-	s, keep := &Survey{run: r, reads: []*batch{}}, true
+	s, kept := &Survey{run: r, reads: []*batch{}}, 0
 	err := r.do(ctx, func(b *batch) error {
-		if !keep {
+		if !s.Whole() {
 			return nil
 		}
 		for i := range b.pieces {
-			s.bytes += len(b.pieces[i].rec.Name) + b.pieces[i].read.Bytes()
+			kept += len(b.pieces[i].rec.Name) + b.pieces[i].read.Bytes()
 		}
-		if keep = s.bytes <= memory; !keep {
+		if kept > memory {
 			s.reads = nil
 			return nil
 		}

@@ -96,11 +96,12 @@ func parseRegion(columns []string) (r Region, err error) {
 	if len(columns) < 5 || len(columns) > 7 {
 		return r, fmt.Errorf("it has %d columns: want contig, start, end, name and kind, and perhaps code and sites, with tabs between", len(columns))
 	}
-	if r.Contig, r.Start, r.End, err = parsePlace(columns); err != nil {
+	contig, start, end, err := parsePlace(columns)
+	if err != nil {
 		return r, err
 	}
-	r.Name, r.Kind, r.Code, r.Sites = columns[3], Kind(columns[4]), 'm', defaultSites
-	if _, known := zones[r.Kind]; !known || r.Name == "" {
+	r, err = NewRegion(contig, start, end, columns[4])
+	if r.Name = columns[3]; err != nil || r.Name == "" {
 		return r, fmt.Errorf("name %q and kind %q: want a name, and methylated, unmethylated or half", textfile.Clip(r.Name, 40), textfile.Clip(columns[4], 40))
 	}
 	if len(columns) > 5 {
