@@ -223,15 +223,11 @@ func Unpack(of Segment, packed []byte, s Span, thresholds *Thresholds) (*Read, e
 	for strand := range r.kinds {
 		marks := r.marks(strand)
 		r.kinds[strand], *marks = u.strand(nil, nil, s)
-		for i := range *marks {
-			if m := &(*marks)[i]; int(m.p) < thresholds[m.base] {
-				m.what = failed
-			}
-		}
 	}
 	if u.bad || len(u.b) > 0 {
 		return nil, errPacked
 	}
+	r.Filter(thresholds)
 	return r, nil
 }
 
