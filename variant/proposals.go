@@ -73,8 +73,7 @@ func (p *proposals) add(haplotype []byte, rows []int, most int) (added bool) {
 			continue
 		}
 		p.count++
-		nest = r.numbered(p.m, p.model, nest, ploidy, p.count)
-		p.nests, added = append(p.nests, nest...), added || len(nest) > 0
+		p.nests, added = append(p.nests, r.numbered(p.m, p.model, nest, ploidy, p.count)...), true
 	}
 	return added
 }

@@ -200,23 +200,21 @@ func (m *matrix) strandsDiffer(a, b []int) float64 {
 func (r *Region) nestOf(m *matrix, model *errorModel, changes []candidate, rows []int, ploidy Ploidy, number int) []candidate {
 	weakest, _ := r.weakest(m, model, changes, rows)
 	c, ok := r.join(changes, weakest, 0)
-	if !ok {
+	if !ok || !r.put(m, model, &c) {
 		return nil
 	}
 	less := r.prune(m, model, slices.Delete(slices.Clone(changes), weakest, weakest+1), rows)
 	return r.numbered(m, model, append([]candidate{c}, less...), ploidy, number)
 }
 
-// numbered are the alleles of a nest, with its number and the ploidy of its cluster; those that can't be
-// put to the reads are left out.
+// numbered are the alleles of a nest, the first of which has been put to the reads, with its number and the
+// ploidy of its cluster; others that can't be put to the reads are left out.
 func (r *Region) numbered(m *matrix, model *errorModel, nest []candidate, ploidy Ploidy, number int) (out []candidate) {
 	for i := range nest {
 		c := &nest[i]
 		c.ploidy, c.nest, c.level = ploidy, number, i
-		if r.put(m, model, c) {
+		if i == 0 || r.put(m, model, c) {
 			out = append(out, *c)
-		} else if i == 0 {
-			return nil
 		}
 	}
 	return out
