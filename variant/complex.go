@@ -288,7 +288,7 @@ func (r *Region) prune(m *matrix, model *errorModel, parts []candidate, rows []i
 
 // weakest is which of parts reads bear out least beside the others, and the log odds that
 // it is there if the others are. Of a sample with several haplotypes those reads are asked
-// that have the others: the given rows, or without any those that fit the others better than nothing.
+// that have the others: the given rows, ascending, or without any those that fit the others better than nothing.
 func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate, rows []int) (weakest int, odds float64) {
 	if len(parts) == 1 {
 		return 0, math.Inf(1)
@@ -314,7 +314,7 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate, rows [
 	}
 	offsets, spanning := r.work.offsets[:0], r.work.rows[:0]
 	for row := range m.rows {
-		if rows != nil && !slices.Contains(rows, row) {
+		if _, asked := slices.BinarySearch(rows, row); rows != nil && !asked {
 			continue
 		}
 		if w := &m.rows[row]; g.setQuery(w, lo-m.lo, hi-m.lo) {
