@@ -109,7 +109,7 @@ func (t *Table) Add(contig string, e vrs.Edit) {
 func (t *Table) Alleles() map[string][]vrs.Edit {
 	if !t.sorted {
 		for contig, list := range t.alleles {
-			slices.SortFunc(list, compare)
+			slices.SortFunc(list, CompareEdits)
 			t.alleles[contig] = slices.Compact(list)
 		}
 		t.sorted = true
@@ -117,7 +117,8 @@ func (t *Table) Alleles() map[string][]vrs.Edit {
 	return t.alleles
 }
 
-func compare(a, b vrs.Edit) int {
+// CompareEdits is the order of [Table.Alleles].
+func CompareEdits(a, b vrs.Edit) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Alt, b.Alt))
 }
 
@@ -134,7 +135,7 @@ func (t *Table) Count(sample, contig string, first int, reads []Reads) {
 
 // Assess says what carry-over explains of an allele that a sample is called with; nil if the allele wasn't added.
 func (t *Table) Assess(sample, contig string, e vrs.Edit) *Assessment {
-	n, known := slices.BinarySearchFunc(t.Alleles()[contig], e.Trim(), compare)
+	n, known := slices.BinarySearchFunc(t.Alleles()[contig], e.Trim(), CompareEdits)
 	if !known {
 		return nil
 	}

@@ -542,7 +542,7 @@ func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt,
 	}
 	n := 0
 	for contig, list := range called {
-		slices.SortFunc(list, compareEdits)
+		slices.SortFunc(list, carryover.CompareEdits)
 		called[contig] = slices.Compact(list)
 		n += len(called[contig])
 	}
@@ -559,17 +559,12 @@ func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt,
 	}
 	for sample, list := range calls {
 		for _, at := range list {
-			if _, counted := slices.BinarySearchFunc(a.alleles[at.contig], at.edit(), compareEdits); !counted && final[sample] {
+			if _, counted := slices.BinarySearchFunc(a.alleles[at.contig], at.edit(), carryover.CompareEdits); !counted && final[sample] {
 				return calls, false
 			}
 		}
 	}
 	return calls, true
-}
-
-// compareEdits is the order that [carryover.Table] has alleles in.
-func compareEdits(a, b vrs.Edit) int {
-	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Alt, b.Alt))
 }
 
 // assessRun takes in what carry-over explains in a run. An allele of a sample of several runs is as doubtful as in the run in which it is the most.
