@@ -35,6 +35,8 @@ import (
 const (
 	// partSize bounds a record of a query or an answer, in bytes.
 	partSize = 400 << 10
+	// alleleBytes are at most those of a called allele in a list besides its bases and id: its position, and tags and lengths.
+	alleleBytes = 24
 	// listLength is how many alleles one list has at most.
 	listLength = 4096
 	// maxAssessed is what bounds, in a handler, the alleles that samples are called with, all places of all samples counted once.
@@ -127,50 +129,51 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 		vrs.Edit
 	}
 	listed := make(map[place]bool)
-	for _, sample := range samples {
-		for _, key := range h.sampleRegions(sample) {
-			r := h.regions[key]
-			k := before[key]
-			if k == nil || k.of != r || k.version != r.StateVersion() {
-				k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
-			}
-			a.known[key] = k
-			for calls := range slices.Chunk(k.calls, listLength) {
-				list := &streampb.Alleles{Sample: key.sample, Contig: key.contig}
-				for _, c := range calls {
-					if len(listed) > h.mostAssessed {
-						break // more than are assessed; partition 0 sees that
-					}
-					listed[place{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
-					if bytes := proto.Size(list); bytes > partSize { // of long alleles
-						p := last(bytes)
-						p.Called = append(p.Called, list)
-						list = &streampb.Alleles{Sample: key.sample, Contig: key.contig}
-					}
-					list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
-					list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
+	called := func(list *streampb.Alleles) {
+		p := last(proto.Size(list))
+		p.Called = append(p.Called, list)
+	}
+	for _, key := range h.sampleRegions(samples...) {
+		r := h.regions[key]
+		k := before[key]
+		if k == nil || k.of != r || k.version != r.StateVersion() {
+			k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
+		}
+		a.known[key] = k
+		for calls := range slices.Chunk(k.calls, listLength) {
+			list, bytes := &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
+			for _, c := range calls {
+				if len(listed) > h.mostAssessed {
+					break // more than are assessed; partition 0 sees that
 				}
-				if len(list.GetPositions()) > 0 {
-					p := last(proto.Size(list))
-					p.Called = append(p.Called, list)
+				listed[place{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
+				if bytes > partSize { // of long alleles
+					called(list)
+					list, bytes = &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
 				}
+				list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
+				list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
+				bytes += len(c.GetRef()) + len(c.GetAlt()) + len(c.GetVrsId()) + alleleBytes
 			}
-			all := alleles[key.contig]
-			start, end := r.Bounds()
-			first := startingAt(all, start)
-			own := all[first:startingAt(all, end)]
-			if k.counts == nil || !slices.Equal(k.alleles, own) {
-				k.alleles, k.counts = own, h.supportBetween(r, own)
+			if len(list.GetPositions()) > 0 {
+				called(list)
 			}
-			for counts := range slices.Chunk(k.counts, listLength) {
-				list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first)}
-				for _, c := range counts {
-					list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
-				}
-				p := last(proto.Size(list))
-				p.Reads = append(p.Reads, list)
-				first += len(counts)
+		}
+		all := alleles[key.contig]
+		start, end := r.Bounds()
+		first := startingAt(all, start)
+		own := all[first:startingAt(all, end)]
+		if k.counts == nil || !slices.Equal(k.alleles, own) {
+			k.alleles, k.counts = own, h.supportBetween(r, own)
+		}
+		for counts := range slices.Chunk(k.counts, listLength) {
+			list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first)}
+			for _, c := range counts {
+				list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
 			}
+			p := last(proto.Size(list))
+			p.Reads = append(p.Reads, list)
+			first += len(counts)
 		}
 	}
 	return h.report(id, parts)
@@ -442,9 +445,10 @@ func (h *handler) assess() ([]stream.Out, error) {
 	}
 	final := make(map[string]bool) // samples all of whose runs have ended, those without controls as well: their reads count
 	for _, run := range h.markers.Runs() {
+		all := ended(run.GetId())
 		for _, sample := range stream.SamplesOf(run) {
 			before, seen := final[sample]
-			final[sample] = ended(run.GetId()) && (before || !seen)
+			final[sample] = all && (before || !seen)
 		}
 	}
 	calls, complete := h.takeCalls(final)

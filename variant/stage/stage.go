@@ -222,10 +222,15 @@ func (h *handler) finalize(region *variant.Region) ([]stream.Out, error) {
 	return append(coverage, calls...), err
 }
 
-func (h *handler) sampleRegions(sample string) []regionKey {
+// sampleRegions are the regions of some samples, by sample, contig and position.
+func (h *handler) sampleRegions(samples ...string) []regionKey {
+	asked := make(map[string]bool, len(samples))
+	for _, sample := range samples {
+		asked[sample] = true
+	}
 	var keys []regionKey
 	for key := range h.regions {
-		if key.sample == sample {
+		if asked[key.sample] {
 			keys = append(keys, key)
 		}
 	}
