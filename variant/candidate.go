@@ -76,6 +76,16 @@ func (c *candidate) compare(o *candidate) int {
 	return cmp.Or(cmp.Compare(c.pos, o.pos), strings.Compare(c.ref, o.ref), strings.Compare(c.alt, o.alt))
 }
 
+// among reports whether c is one of some candidates.
+func (c *candidate) among(cs []candidate) bool {
+	for i := range cs {
+		if cs[i].compare(c) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // conflicts reports whether c and o can't both be on one haplotype.
 func (c *candidate) conflicts(o *candidate) bool {
 	if c.holds(o) || o.holds(c) {

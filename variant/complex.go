@@ -107,9 +107,7 @@ func (r *Region) settle(m *matrix, model *errorModel, cluster []candidate, crowd
 	}
 	others := cluster
 	if found[0].nest > 0 {
-		others = slices.DeleteFunc(cluster, func(c candidate) bool {
-			return slices.ContainsFunc(found, func(o candidate) bool { return o.compare(&c) == 0 })
-		})
+		others = slices.DeleteFunc(cluster, func(c candidate) bool { return c.among(found) })
 		found = append(slices.Clone(others), found...)
 	}
 	cluster, _ = r.compete(m, model, found, true)

@@ -112,7 +112,7 @@ func (r *Region) proposeConsensus(out []candidate, m *matrix, gaps []gap, end in
 			continue
 		}
 		c, ok := a.candidate(r.contig.Seq, r.cfg.IndelRate)
-		if ok && !slices.ContainsFunc(out, func(o candidate) bool { return o.compare(&c) == 0 }) {
+		if ok && !c.among(out) {
 			out = append(out, c)
 		}
 	}

@@ -204,9 +204,8 @@ func believed(cs []candidate, least float64, quality func(i int) float64) []bool
 		}
 	}
 	for i := range cs { // what another cluster has as well, or as a part of an event
-		same := func(o candidate) bool { return o.compare(&cs[i]) == 0 }
 		for j := range cs {
-			if out[j] && cs[i].cluster != cs[j].cluster && (j < i && same(cs[j]) || sure(j) == 1 && slices.ContainsFunc(cs[j].parts, same)) {
+			if out[j] && cs[i].cluster != cs[j].cluster && (j < i && cs[i].compare(&cs[j]) == 0 || sure(j) == 1 && cs[i].among(cs[j].parts)) {
 				out[i] = false
 			}
 		}

@@ -68,8 +68,8 @@ func (p *proposals) add(haplotype []byte, rows []int, most int) (added bool) {
 		if len(nest) == 0 || nest[0].start <= p.lo || nest[0].end >= p.hi {
 			continue
 		}
-		known := func(o candidate) bool { return o.compare(&nest[0]) == 0 }
-		if !nest[0].isComplex() && (ploidy != Haploid || slices.ContainsFunc(p.cluster, known)) || slices.ContainsFunc(p.nests, known) || !r.likely(p.m, p.model, &nest[0]) {
+		c := &nest[0]
+		if !c.isComplex() && (ploidy != Haploid || c.among(p.cluster)) || c.among(p.nests) || !r.likely(p.m, p.model, c) {
 			continue
 		}
 		p.count++

@@ -227,9 +227,6 @@ const touchReach = 2
 // that is not what differs in copies: one that is on both touches one that isn't. Substitutions that
 // one haplotype has besides those of the other are each an event.
 func (r *Region) apart(m *matrix, model *errorModel, all, x, y []candidate) (out []candidate) {
-	in := func(changes []candidate, c *candidate) bool {
-		return slices.ContainsFunc(changes, func(o candidate) bool { return o.compare(c) == 0 })
-	}
 	add := func(changes []candidate) bool {
 		c := changes[0]
 		if len(changes) > 1 {
@@ -257,8 +254,8 @@ func (r *Region) apart(m *matrix, model *errorModel, all, x, y []candidate) (out
 		mixed, substitutions, within := false, true, [2]bool{true, true}
 		for i := range group {
 			c := &group[i]
-			inX, inY := in(x, c), in(y, c)
-			mixed = mixed || inX != in(x, &group[0]) || inY != in(y, &group[0])
+			inX, inY := c.among(x), c.among(y)
+			mixed = mixed || inX != group[0].among(x) || inY != group[0].among(y)
 			substitutions = substitutions && !c.indel
 			within[0], within[1] = within[0] && inX, within[1] && inY
 		}
@@ -284,7 +281,7 @@ func (r *Region) apart(m *matrix, model *errorModel, all, x, y []candidate) (out
 func shared(x, y []candidate) (all []candidate, common int) {
 	all = slices.Clone(x)
 	for _, c := range y {
-		if !slices.ContainsFunc(x, func(o candidate) bool { return o.compare(&c) == 0 }) {
+		if !c.among(x) {
 			all = append(all, c)
 		}
 	}
