@@ -147,16 +147,11 @@ func orient(r *Read, a *Alignment) (query, error) {
 	return q, err
 }
 
-// normalBases maps the letters of a read to upper-case A, C, G and T; everything else to N. A table, because a switch is
-// mispredicted at every other base.
+// normalBases maps the letters of a read to upper-case A, C, G and T, which are the complements of their complements;
+// everything else to N.
 var normalBases = func() (t [256]byte) {
 	for i := range t {
-		t[i] = 'N'
-	}
-	for i, letters := range []string{"Aa", "Cc", "Gg", "TtUu"} {
-		for _, b := range []byte(letters) {
-			t[b] = "ACGT"[i]
-		}
+		t[i] = genome.Complement(genome.Complement(byte(i)))
 	}
 	return t
 }()
