@@ -76,8 +76,9 @@ func checkLength(name string, seq []byte) error {
 // alignments copies hits out of C memory, primary ones first.
 func (x *Index) alignments(hits *C.pm_hits) ([]align.Alignment, error) {
 	out := make([]align.Alignment, 0, int(hits.n))
-	for i := range unsafe.Slice(hits.hit, hits.n) {
-		aln, err := x.convert(&unsafe.Slice(hits.hit, hits.n)[i])
+	list := unsafe.Slice(hits.hit, hits.n)
+	for i := range list {
+		aln, err := x.convert(&list[i])
 		if err != nil {
 			return nil, err
 		}
