@@ -32,12 +32,8 @@ func brokerCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), broker.Addr())
-			select {
-			case <-ctx.Done():
-				return broker.Close()
-			case <-broker.Failed(): // it answers nobody any more: who waits for an answer would wait for ever
-				return errors.Join(broker.Err(), broker.Close())
-			}
+			// One that has failed answers nobody any more: who waits for an answer would wait for ever.
+			return errors.Join(broker.Wait(ctx), broker.Close())
 		},
 	}
 }

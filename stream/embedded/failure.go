@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -78,6 +79,16 @@ func (c mutedConn) Write(b []byte) (int, error) {
 // Failed is closed when the broker can't write its log, as on a disk that is full. It answers nobody
 // from then on; Err says why.
 func (b *Broker) Failed() <-chan struct{} { return b.failure.failed }
+
+// Wait waits until the context ends, or until the broker fails, and returns why it has.
+func (b *Broker) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-b.Failed():
+		return b.Err()
+	}
+}
 
 // Err is why the broker has failed; nil if it hasn't.
 func (b *Broker) Err() error {
