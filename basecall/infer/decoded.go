@@ -96,8 +96,8 @@ func (n Network) decoded(precision Precision) (Network, error) {
 	e := newEnding(graph)
 	from, timeMajor := n.Output, n.TimeMajor
 	for e.makers[from] != nil {
-		if node := e.makers[from]; node.GetOpType() == opCast && len(node.GetInput()) == 1 && (precision == PrecisionHalf || isHead(e.makers[node.GetInput()[0]])) {
-			from = node.GetInput()[0]
+		if inner, ok := e.uncast(from); ok && (precision == PrecisionHalf || isHead(e.makers[inner])) {
+			from = inner
 			continue
 		}
 		inner, swapped := e.untransposed(from)

@@ -146,8 +146,8 @@ func (n Network) narrowed(f ScoreForm) (Network, error) {
 	output := formPrefix
 	switch f {
 	case ScoresHalf:
-		if node := e.makers[from]; node.GetOpType() == opCast && len(node.GetInput()) == 1 && isHead(e.makers[node.GetInput()[0]]) {
-			from = node.GetInput()[0]
+		if inner, ok := e.uncast(from); ok && isHead(e.makers[inner]) {
+			from = inner
 		}
 		e.node(opCast, []string{from}, output, to(onnxpb.TensorProto_FLOAT16))
 		e.outputs(end{output, onnxpb.TensorProto_FLOAT16, 3})
@@ -199,15 +199,19 @@ func newEnding(graph *onnxpb.GraphProto) *ending {
 // swapped, or the value.
 func (e *ending) untransposed(value string) (from string, swapped bool) {
 	node := e.makers[value]
-	if node.GetOpType() != opTranspose || len(node.GetInput()) != 1 {
+	if node.GetOpType() != opTranspose || len(node.GetInput()) != 1 || !permutes(node, 1, 0, 2) {
 		return value, false
 	}
-	for _, a := range node.GetAttribute() {
-		if a.GetName() == "perm" && slices.Equal(a.GetInts(), []int64{1, 0, 2}) {
-			return node.GetInput()[0], true
-		}
+	return node.GetInput()[0], true
+}
+
+// uncast returns what a Cast makes a value of, or the value.
+func (e *ending) uncast(value string) (from string, ok bool) {
+	node := e.makers[value]
+	if node.GetOpType() != opCast || len(node.GetInput()) != 1 {
+		return value, false
 	}
-	return value, false
+	return node.GetInput()[0], true
 }
 
 // bound is what a value can't be beyond.
@@ -240,10 +244,9 @@ func (e *ending) bound(value string, depth int) (bound, bool) {
 	case node.GetOpType() == opTanh && len(inputs) == 1:
 		return bound{most: 1, source: value, scale: 1, unclipped: value}, true
 	case node.GetOpType() == opClip && len(inputs) == 3:
-		low, hasLow := number(e.constants[inputs[1]])
-		high, hasHigh := number(e.constants[inputs[2]])
+		low, high, known := limits(node, e.constants)
 		b := bound{most: max(-low, high), source: value, scale: 1, unclipped: inputs[0]}
-		return b, hasLow && hasHigh && low < high && b.most > 0
+		return b, known && b.most > 0
 	case node.GetOpType() == opCast && len(inputs) == 1:
 		b, ok := e.bound(inputs[0], depth-1)
 		b.source, b.scale = value, 1 // before it they may be float16
@@ -288,6 +291,13 @@ func headBound(node *onnxpb.NodeProto) float32 {
 		return max(-low, high)
 	}
 	return 0
+}
+
+// limits returns those of a Clip with three inputs, if they are constants, of which the first is the lower.
+func limits(clip *onnxpb.NodeProto, constants map[string]*onnxpb.TensorProto) (low, high float32, known bool) {
+	low, hasLow := number(constants[clip.GetInput()[1]])
+	high, hasHigh := number(constants[clip.GetInput()[2]])
+	return low, high, hasLow && hasHigh && low < high
 }
 
 // number returns the constant that is one number, finite and of either precision.

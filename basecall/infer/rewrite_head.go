@@ -145,9 +145,7 @@ func (c *chain) activation() (kind kernels.Activation, scale, low, high float32)
 		return kernels.Tanh, 1, 0, 0
 	}
 	if node := c.next(opClip); node != nil && len(node.GetInput()) == 3 && node.GetInput()[0] == c.value {
-		low, hasLow := number(c.constants[node.GetInput()[1]])
-		high, hasHigh := number(c.constants[node.GetInput()[2]])
-		if hasLow && hasHigh && low < high {
+		if low, high, known := limits(node, c.constants); known {
 			c.take(node)
 			return kernels.Clamp, 1, low, high
 		}
