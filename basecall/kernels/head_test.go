@@ -1,12 +1,9 @@
 package kernels_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
@@ -45,19 +42,9 @@ func randomHead(width, scores, rows int, activation kernels.Activation) head {
 
 func (h head) run(t *testing.T, what string, rest ...string) (y []uint16, says string) {
 	t.Helper()
-	var in, out, message bytes.Buffer
-	for _, part := range []any{h.x, h.Pack(), h.bias} {
-		require.NoError(t, binary.Write(&in, binary.LittleEndian, part))
-	}
 	rows := len(h.x) / h.Factors
 	args := []string{what, strconv.Itoa(h.Factors), strconv.Itoa(rows), strconv.Itoa(h.Columns), strconv.Itoa(int(h.activation)), fmt.Sprint(h.scale), fmt.Sprint(h.low), fmt.Sprint(h.high)}
-	cmd := exec.CommandContext(t.Context(), kernelstest.Emulator(t), append(args, rest...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &message
-	require.NoError(t, cmd.Run(), "%s", &message)
-	y = make([]uint16, rows*h.Columns)
-	require.Equal(t, 2*len(y), out.Len())
-	require.NoError(t, binary.Read(&out, binary.LittleEndian, y))
-	return y, message.String()
+	return emulated(t, kernelstest.Emulator(t), rows*h.Columns, []any{h.x, h.Pack(), h.bias}, append(args, rest...)...)
 }
 
 func (h head) emulate(t *testing.T, on card, backwards bool) (y []uint16, says string) {

@@ -1,7 +1,6 @@
 package kernels_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -62,18 +61,18 @@ func randomLayer(width, steps, windows int, reverse, residual bool) layer {
 // run has the emulator compute the layer and returns what it gives and what it says.
 func (l layer) run(t *testing.T, emulator, what string, rest ...string) (y []uint16, says string) {
 	t.Helper()
-	var in, out, message bytes.Buffer
-	for _, part := range []any{l.x, l.weights, l.bias} {
-		require.NoError(t, binary.Write(&in, binary.LittleEndian, part))
-	}
 	args := append([]string{what, strconv.Itoa(l.Width), strconv.Itoa(l.steps), strconv.Itoa(l.windows), kernelstest.Bool(l.reverse), kernelstest.Bool(l.residual)}, rest...)
-	cmd := exec.CommandContext(t.Context(), emulator, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &message
-	require.NoError(t, cmd.Run(), "%s", &message)
-	require.Equal(t, 2*len(l.x), out.Len())
-	y = make([]uint16, len(l.x))
-	require.NoError(t, binary.Read(&out, binary.LittleEndian, y))
-	return y, message.String()
+	return emulated(t, emulator, len(l.x), []any{l.x, l.weights, l.bias}, args...)
+}
+
+// emulated has the emulator compute so many half floats of its input's parts.
+func emulated(t *testing.T, emulator string, count int, parts []any, args ...string) (y []uint16, says string) {
+	t.Helper()
+	out, says := kernelstest.Emulate(t, emulator, parts, args...)
+	require.Equal(t, 2*count, out.Len())
+	y = make([]uint16, count)
+	require.NoError(t, binary.Read(out, binary.LittleEndian, y))
+	return y, says
 }
 
 func (l layer) emulate(t *testing.T, emulator string, on card, backwards bool) (y []uint16, says string) {

@@ -1,12 +1,9 @@
 package kernels_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os/exec"
 	"strconv"
 	"testing"
 
@@ -73,25 +70,16 @@ func (s stem) frames() int {
 func (s stem) run(t *testing.T, what string, rest ...int) (y []uint16, says string) {
 	t.Helper()
 	weights, bias, small := s.Pack()
-	var in, out, message bytes.Buffer
+	var parts []any
 	for _, x := range s.x {
-		require.NoError(t, binary.Write(&in, binary.LittleEndian, x))
-	}
-	for _, part := range []any{weights, bias, small} {
-		require.NoError(t, binary.Write(&in, binary.LittleEndian, part))
+		parts = append(parts, x)
 	}
 	c, f := s.last(), s.Activations()
 	args := []string{what}
 	for _, n := range append([]int{c.Out, len(s.x), s.samples, s.Stem[0].Out, s.Stem[0].Taps, s.Second(), c.Taps, c.Stride, c.Left, c.Right, int(f[0]), int(f[1]), int(f[2])}, rest...) {
 		args = append(args, strconv.Itoa(n))
 	}
-	cmd := exec.CommandContext(t.Context(), kernelstest.Emulator(t), args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &message
-	require.NoError(t, cmd.Run(), "%v: %s", args, &message)
-	y = make([]uint16, s.frames()*len(s.x)*c.Out)
-	require.Equal(t, 2*len(y), out.Len())
-	require.NoError(t, binary.Read(&out, binary.LittleEndian, y))
-	return y, message.String()
+	return emulated(t, kernelstest.Emulator(t), s.frames()*len(s.x)*c.Out, append(parts, weights, bias, small), args...)
 }
 
 func (s stem) emulate(t *testing.T, on card, backwards int) (y []uint16, says string) {

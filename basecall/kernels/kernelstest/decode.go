@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"os/exec"
 	"slices"
 	"strconv"
 	"testing"
@@ -68,7 +67,7 @@ func Bool(v bool) string {
 
 func (b Batch) decode(t testing.TB, what string, size int, on On, of ...string) []Decoded {
 	t.Helper()
-	var in, out, message bytes.Buffer
+	var in bytes.Buffer
 	for _, n := range b.Frames {
 		require.NoError(t, binary.Write(&in, binary.LittleEndian, int32(n)))
 	}
@@ -94,16 +93,14 @@ func (b Batch) decode(t testing.TB, what string, size int, on On, of ...string) 
 	if on.GPU {
 		args = append(args, strconv.Itoa(on.Memory), Bool(on.Backwards))
 	}
-	cmd := exec.CommandContext(t.Context(), Emulator(t), args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &message
-	require.NoError(t, cmd.Run(), "%v: %s", args, &message)
+	out, _ := Emulate(t, Emulator(t), []any{in.Bytes()}, args...)
 	all := make([]Decoded, windows)
 	for i := range all {
 		all[i].Path = slices.Clone(out.Next(b.Steps))
 	}
 	for i := range all {
 		all[i].Probability = make([]float32, b.Steps)
-		require.NoError(t, binary.Read(&out, binary.LittleEndian, all[i].Probability))
+		require.NoError(t, binary.Read(out, binary.LittleEndian, all[i].Probability))
 	}
 	require.Zero(t, out.Len())
 	return all

@@ -2,10 +2,14 @@
 package kernelstest
 
 import (
+	"bytes"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/kernels"
 )
@@ -21,6 +25,21 @@ func Library(t testing.TB) string {
 func Emulator(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(build(t), "emulate")
+}
+
+// Emulate runs the emulator. It is given parts one behind the other, which are numbers of fixed size or slices of these; what it
+// computes and what it says are returned.
+func Emulate(t testing.TB, emulator string, parts []any, args ...string) (out *bytes.Buffer, says string) {
+	t.Helper()
+	var in, message bytes.Buffer
+	for _, part := range parts {
+		require.NoError(t, binary.Write(&in, binary.LittleEndian, part))
+	}
+	out = new(bytes.Buffer)
+	cmd := exec.CommandContext(t.Context(), emulator, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, out, &message
+	require.NoError(t, cmd.Run(), "%v: %s", args, &message)
+	return out, message.String()
 }
 
 // build builds both, unless they are there, and returns their folder. Without a C++ compiler the
