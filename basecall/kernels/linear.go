@@ -28,12 +28,15 @@ type Linear struct {
 	W                []float32 // [Factors, Columns]
 }
 
+// groups is how many the columns are divided into, of which the last needn't be full.
+func (l Linear) groups() int { return (l.Columns + columnsOfGroup - 1) / columnsOfGroup }
+
 // Pack returns the weights as the tensor cores take them, those of [LSTM.Pack] but for the columns. A group has 32 of them as four
 // matrices, so dealt out that the thread which is given the sums 2q and 2q+1 of each matrix has the columns 8q to 8q+7, which it writes at
 // once. In their order the weights are [group][16 factors][two matrices][lane][8]. Factors are a multiple of 16; columns that
 // the last group has too many are zeros.
 func (l Linear) Pack() []uint16 {
-	groups, steps := (l.Columns+columnsOfGroup-1)/columnsOfGroup, l.Factors/16
+	groups, steps := l.groups(), l.Factors/16
 	weights := make([]uint16, 0, groups*columnsOfGroup*l.Factors)
 	for group := range groups {
 		for step := range steps {

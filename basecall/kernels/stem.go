@@ -72,7 +72,7 @@ func (s Stem) Pack() (weights []uint16, bias, small []float32) {
 			}
 		}
 	}
-	bias = make([]float32, (last.Out+columnsOfGroup-1)/columnsOfGroup*columnsOfGroup)
+	bias = make([]float32, matrix.groups()*columnsOfGroup)
 	copy(bias, last.B)
 	for _, c := range s[:len(s)-1] {
 		small = append(append(small, c.W...), c.B...)
