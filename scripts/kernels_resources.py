@@ -6,6 +6,7 @@ anything spills."""
 import re
 import sys
 
+KERNELS = ("lstm", "head", "stem", "crf", "ctc")  # of the library, in the table's order
 rows: dict[tuple[str, ...], dict[str, str]] = {}
 kernel = target = ""
 spilled = spills = 0
@@ -15,7 +16,7 @@ for line in sys.stdin:
     elif m := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
         spills += int(m[1]) + int(m[2])
         spilled = int(m[1]) + int(m[2])
-    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(r"_Z1[01](lstm|head|stem|crf|ctc)_kernel", kernel):  # the library's
+    elif (m := re.search(r"Used (\d+) registers", line)) and re.match(rf"_Z1[01]({'|'.join(KERNELS)})_kernel", kernel):
         rows.setdefault(kernel, {})[target] = f"{m[1]}, {spilled}"
 
 
@@ -53,7 +54,7 @@ targets = sorted({t for r in rows.values() for t in r}, key=lambda t: int(re.sub
 lines = []
 lines.append("| kernel | a block | shared memory, bytes | " + " | ".join(f"{t}: registers, spilled" for t in targets) + " |")
 lines.append("|---" * (3 + len(targets)) + "|")
-for name in sorted(rows, key=lambda n: (["lstm" in n, "head" in n, "stem" in n, "crf" in n, "ctc" in n].index(True), "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
+for name in sorted(rows, key=lambda n: ([k in n for k in KERNELS].index(True), "Lb0E" in n, [int(x) for x in re.findall(r"Li(\d+)E", n)], n)):
     lines.append("| " + " | ".join([*describe(name), *(rows[name].get(t, "-") for t in targets)]) + " |")
 table = "\n".join(lines) + "\n"
 if len(sys.argv) > 1:

@@ -83,4 +83,17 @@ template <int TILES> DEVICE uint4 eight_of(const float (&d)[4][TILES][4], int m,
 	return uint4{both[0], both[1], both[2], both[3]};
 }
 
+#ifdef __CUDACC__
+
+// launch_linear queues a kernel for a call as planned.
+template <class CALL> const char *launch_linear(void (*kernel)(const CALL), const LinearPlan &plan, const CALL &call, void *stream) {
+	cudaError_t err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shared);
+	if (err != cudaSuccess) return cudaGetErrorString(err);
+	kernel<<<plan.blocks, linear_threads, plan.shared, (cudaStream_t)stream>>>(call);
+	err = cudaGetLastError();
+	return err == cudaSuccess ? nullptr : cudaGetErrorString(err);
+}
+
+#endif
+
 } // namespace

@@ -103,6 +103,17 @@ int lstm(int argc, char **argv, bool emulated) {
 	return 0;
 }
 
+// emulated_linear runs a kernel for a call as planned, and writes what it gives.
+template <class CALL> int emulated_linear(void (*kernel)(const CALL), const LinearPlan &plan, const CALL &call, const std::vector<uint16_t> &y, bool backwards) {
+	if (!emulator::launch(plan.blocks, linear_threads, plan.shared, backwards, [&] { kernel(call); })) {
+		fprintf(stderr, "the kernel wrote behind its shared memory\n");
+		return 4;
+	}
+	fprintf(stderr, "%d tiles %zu shared\n", plan.tiles, plan.shared);
+	output(y);
+	return 0;
+}
+
 int head(int argc, char **argv, bool emulated) {
 	if (argc != (emulated ? 12 : 9)) return 2;
 	Head call{};
@@ -110,7 +121,7 @@ int head(int argc, char **argv, bool emulated) {
 	call.rows = (size_t)atoi(argv[3]);
 	call.classes = atoi(argv[4]);
 	call.activation = {(Activation::Kind)atoi(argv[5]), strtof(argv[6], nullptr), strtof(argv[7], nullptr), strtof(argv[8], nullptr)};
-	const HeadPlan plan = emulated ? plan_head(call.width, call.rows, atoi(argv[9]), atoi(argv[10])) : HeadPlan{2, 0, 0};
+	const LinearPlan plan = emulated ? plan_head(call.width, call.rows, atoi(argv[9]), atoi(argv[10])) : LinearPlan{2, 0, 0};
 	if (!head_can(call.width, call.classes) || plan.tiles == 0) {
 		fprintf(stderr, "no room\n");
 		return 3;
@@ -127,15 +138,7 @@ int head(int argc, char **argv, bool emulated) {
 		output(y);
 		return 0;
 	}
-	const auto launch = [&](auto kernel) { return emulator::launch(plan.blocks, linear_threads, plan.shared, atoi(argv[11]), [&] { kernel(call); }); };
-	const bool kept = plan.tiles == 2 ? launch(head_kernel<2>) : launch(head_kernel<4>);
-	if (!kept) {
-		fprintf(stderr, "the kernel wrote behind its shared memory\n");
-		return 4;
-	}
-	fprintf(stderr, "%d tiles %zu shared\n", plan.tiles, plan.shared);
-	output(y);
-	return 0;
+	return emulated_linear(plan.tiles == 2 ? head_kernel<2> : head_kernel<4>, plan, call, y, atoi(argv[11]));
 }
 
 int stem(int argc, char **argv, bool emulated) {
@@ -154,7 +157,7 @@ int stem(int argc, char **argv, bool emulated) {
 	call.left = n[8];
 	for (int i = 0; i < 3; i++) call.activations[i].kind = (Activation::Kind)n[10 + i];
 	call.frames = (int)stem_frames(call.samples, call.left, n[9], call.last, call.stride);
-	const StemPlan plan = emulated ? plan_stem(call, n[13], n[14]) : StemPlan{2, 0, 0};
+	const LinearPlan plan = emulated ? plan_stem(call, n[13], n[14]) : LinearPlan{2, 0, 0};
 	if (!stem_can(n[0], n[3], n[4], n[5], n[6], n[7], n[8], n[9]) || plan.tiles == 0) {
 		fprintf(stderr, "no room\n");
 		return 3;
@@ -173,15 +176,7 @@ int stem(int argc, char **argv, bool emulated) {
 		output(y);
 		return 0;
 	}
-	const auto launch = [&](auto kernel) { return emulator::launch(plan.blocks, linear_threads, plan.shared, n[15], [&] { kernel(call); }); };
-	const bool kept = plan.tiles == 2 ? launch(stem_kernel<2>) : launch(stem_kernel<4>);
-	if (!kept) {
-		fprintf(stderr, "the kernel wrote behind its shared memory\n");
-		return 4;
-	}
-	fprintf(stderr, "%d tiles %zu shared\n", plan.tiles, plan.shared);
-	output(y);
-	return 0;
+	return emulated_linear(plan.tiles == 2 ? stem_kernel<2> : stem_kernel<4>, plan, call, y, n[15]);
 }
 
 // emulated_parts has launch_kernel launch a kernel for each part of a call. What nobody wrote, another part's windows included, is NaN.

@@ -47,14 +47,9 @@ __global__ void __launch_bounds__(linear_threads, 2) head_kernel(const Head a) {
 const char *launch_head(const Head &call, void *stream) {
 	int processors, most;
 	if (const char *what = read_device(processors, most)) return what;
-	const HeadPlan plan = plan_head(call.width, call.rows, processors, most);
+	const LinearPlan plan = plan_head(call.width, call.rows, processors, most);
 	if (plan.tiles == 0) return "the GPU's multiprocessors have too little shared memory for a layer of this width";
-	void (*const kernel)(const Head) = plan.tiles == 2 ? head_kernel<2> : head_kernel<4>;
-	cudaError_t err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shared);
-	if (err != cudaSuccess) return cudaGetErrorString(err);
-	kernel<<<plan.blocks, linear_threads, plan.shared, (cudaStream_t)stream>>>(call);
-	err = cudaGetLastError();
-	return err == cudaSuccess ? nullptr : cudaGetErrorString(err);
+	return launch_linear(plan.tiles == 2 ? head_kernel<2> : head_kernel<4>, plan, call, stream);
 }
 
 #endif

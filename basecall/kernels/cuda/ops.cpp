@@ -62,6 +62,17 @@ OrtStatus *input(OrtKernelContext *context, size_t index, const OrtValue **value
 	return dimensions(*value, dims);
 }
 
+#ifdef PORESTREAM_CUDA
+// launched has launch queue an operator's kernel on the stream that the runtime computes on.
+template <class LAUNCH> OrtStatus *launched(OrtKernelContext *context, const std::string &name, LAUNCH launch) {
+	void *stream;
+	RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
+	const char *what = check_device();
+	if (!what) what = launch(stream);
+	return what ? failed(name + ": " + what) : nullptr;
+}
+#endif
+
 // Operator is an OrtCustomOp of this library.
 struct Operator : OrtCustomOp {
 	const char *name;
@@ -108,13 +119,7 @@ struct LSTMKernel {
 		call.residual = residual != 0;
 		if (call.steps == 0 || call.windows == 0) return nullptr;
 #ifdef PORESTREAM_CUDA
-		if (cuda) {
-			void *stream;
-			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
-			if (const char *what = check_device()) return failed(std::string("porestream.LSTM: ") + what);
-			if (const char *what = launch_lstm(call, stream)) return failed(std::string("porestream.LSTM: ") + what);
-			return nullptr;
-		}
+		if (cuda) return launched(context, "porestream.LSTM", [&](void *stream) { return launch_lstm(call, stream); });
 #endif
 		// The graph's weights are constants.
 		std::call_once(unpacked, [&] { weights = LSTMWeights(call.weights, call.width); });
@@ -167,13 +172,7 @@ struct HeadKernel {
 		for (size_t i = 0; i + 1 < dims.size(); i++) call.rows *= (size_t)dims[i];
 		if (call.rows == 0) return nullptr;
 #ifdef PORESTREAM_CUDA
-		if (cuda) {
-			void *stream;
-			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
-			if (const char *what = check_device()) return failed(std::string("porestream.Head: ") + what);
-			if (const char *what = launch_head(call, stream)) return failed(std::string("porestream.Head: ") + what);
-			return nullptr;
-		}
+		if (cuda) return launched(context, "porestream.Head", [&](void *stream) { return launch_head(call, stream); });
 #endif
 		// The graph's weights are constants.
 		std::call_once(unpacking, [&] { weights = unpacked(call.weights, call.width, call.classes); });
@@ -238,13 +237,7 @@ struct StemKernel {
 		RETURN_IF_FAILED(data(y, &call.y));
 		if (call.frames == 0 || call.windows == 0) return nullptr;
 #ifdef PORESTREAM_CUDA
-		if (cuda) {
-			void *stream;
-			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
-			if (const char *what = check_device()) return failed(std::string("porestream.Stem: ") + what);
-			if (const char *what = launch_stem(call, stream)) return failed(std::string("porestream.Stem: ") + what);
-			return nullptr;
-		}
+		if (cuda) return launched(context, "porestream.Stem", [&](void *stream) { return launch_stem(call, stream); });
 #endif
 		// The graph's weights are constants.
 		std::call_once(unpacking, [&] { weights = unpacked(call.weights, call.last * stem_channels, call.width); });
@@ -345,13 +338,7 @@ template <class Decodes> struct DecoderKernel {
 		RETURN_IF_FAILED(data(probability, &call.probability));
 		if (call.steps == 0 || call.windows == 0) return nullptr;
 #ifdef PORESTREAM_CUDA
-		if (cuda) {
-			void *stream;
-			RETURN_IF_FAILED(api->KernelContext_GetGPUComputeStream(context, &stream));
-			if (const char *what = check_device()) return failed(name + ": " + what);
-			if (const char *what = Decodes::launch(call, stream)) return failed(name + ": " + what);
-			return nullptr;
-		}
+		if (cuda) return launched(context, name, [&](void *stream) { return Decodes::launch(call, stream); });
 #endif
 		Decodes::run(call);
 		return nullptr;

@@ -85,14 +85,9 @@ __global__ void __launch_bounds__(linear_threads, 2) stem_kernel(const Stem a) {
 const char *launch_stem(const Stem &call, void *stream) {
 	int processors, most;
 	if (const char *what = read_device(processors, most)) return what;
-	const StemPlan plan = plan_stem(call, processors, most);
+	const LinearPlan plan = plan_stem(call, processors, most);
 	if (plan.tiles == 0) return "the GPU's multiprocessors have too little shared memory for convolutions of this size";
-	void (*const kernel)(const Stem) = plan.tiles == 2 ? stem_kernel<2> : stem_kernel<4>;
-	cudaError_t err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shared);
-	if (err != cudaSuccess) return cudaGetErrorString(err);
-	kernel<<<plan.blocks, linear_threads, plan.shared, (cudaStream_t)stream>>>(call);
-	err = cudaGetLastError();
-	return err == cudaSuccess ? nullptr : cudaGetErrorString(err);
+	return launch_linear(plan.tiles == 2 ? stem_kernel<2> : stem_kernel<4>, plan, call, stream);
 }
 
 #endif

@@ -54,25 +54,9 @@ struct StemShape {
 	}
 };
 
-// StemPlan says how many tiles of 16 frames a block has. What a frame gets doesn't depend on it.
-struct StemPlan {
-	int tiles = 0; // 0: no block has room for them
-	unsigned blocks = 0;
-	size_t shared = 0; // bytes of a block
-};
-
 BOTH_SIDES inline int stem_parts(int frames, int tiles) { return (frames + 16 * tiles - 1) / (16 * tiles); } // of a window
 
-inline StemPlan plan_stem(const Stem &a, int processors, size_t most_shared) {
-	StemPlan best;
-	for (int tiles = 2; tiles <= 4; tiles *= 2) {
-		StemPlan p;
-		p.tiles = tiles;
-		p.blocks = (unsigned)a.windows * stem_parts(a.frames, tiles);
-		p.shared = StemShape(a, tiles).all;
-		if (p.shared > most_shared) break;
-		best = p;
-		if (p.blocks <= (unsigned)processors) break;
-	}
-	return best;
+inline LinearPlan plan_stem(const Stem &a, int processors, size_t most_shared) {
+	return plan_linear(
+		processors, most_shared, [&](int tiles) { return (unsigned)a.windows * stem_parts(a.frames, tiles); }, [&](int tiles) { return StemShape(a, tiles).all; });
 }
