@@ -217,6 +217,10 @@ kernels-docs: ## build the GPU operators and write what they need of a GPU into 
 bench-watching: build ## what metrics, traces and the live page cost a run
 	@bin/pore bench watching --ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 $(BENCH) $(or $(PORESTREAM_RECORDING),testdata/lambda/reads.pod5)
 
+# What Go makes of files with C in them names their folder, and with -trimpath is shared by all checkouts of a machine: linters
+# would look for the files of another checkout, which may be gone. The linters' own cache is this checkout's for the same reason.
+lint: export GOFLAGS =
+lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 lint: deps $(tools)/golangci-lint ## run the linters
 	$(tools)/golangci-lint run ./...
 
