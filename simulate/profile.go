@@ -330,8 +330,12 @@ func single(kmer int) bool {
 	return kmer>>2&3 != m && kmer>>6&3 != m
 }
 
+// mostErrors is how often a context is wrong at the most when rates are multiplied.
+const mostErrors = 0.95
+
 // Scale returns a profile with all rates of errors multiplied, wrong lengths of runs by
-// their odds, and another seed for its systematic errors.
+// their odds, and another seed for its systematic errors. A context of which more than all
+// reads would be wrong keeps the proportions of its errors.
 func (p *Profile) Scale(factor float64, name string, seed uint64) *Profile {
 	out := *p
 	out.Name, out.Seed = name, seed
@@ -357,8 +361,16 @@ func (p *Profile) Scale(factor float64, name string, seed uint64) *Profile {
 	out.Contexts = make(map[string][]float64, len(p.Contexts))
 	for kmer, row := range p.Contexts {
 		row = slices.Clone(row)
+		total := 0.0
+		for _, v := range row {
+			total += v
+		}
+		by := factor
+		if total*factor > mostErrors {
+			by = mostErrors / total
+		}
 		for k := range row {
-			row[k] *= factor
+			row[k] *= by
 		}
 		out.Contexts[kmer] = row
 	}

@@ -267,3 +267,13 @@ func TestVaryIsAnotherProfileOfTheSameRate(t *testing.T) {
 	require.Less(t, correlation(a.contexts, b.contexts), 0.97)
 	require.Equal(t, profile(t, "r10.4.1-2pct"), p, "the first is as it was")
 }
+
+// Rates of errors that are multiplied stay rates: each profile can be written and read again.
+func TestScaledProfilesAreProfiles(t *testing.T) {
+	for _, name := range simulate.Profiles() {
+		for _, factor := range []float64{0, 0.5, 1, 1.3, 4} {
+			_, err := simulate.ParseProfile(profile(t, name).Scale(factor, "scaled", 7).AppendTOML(nil))
+			require.NoError(t, err, "%s by %g", name, factor)
+		}
+	}
+}

@@ -40,7 +40,7 @@ type density struct {
 // are evaluated.
 func (r *Region) evaluateByDensity(tiles []int, model *errorModel, phased *haplotypes, final bool) ([]evaluatedTile, error) {
 	var around []int
-	for t := range r.tilesAround(tiles, densityTiles) {
+	for t := range r.tilesAround(tiles, densityTiles+1) { // a tile's margins are in those beside it
 		if r.tiles[t].reads > 0 {
 			around = append(around, t)
 		}
@@ -57,14 +57,20 @@ func (r *Region) evaluateByDensity(tiles []int, model *errorModel, phased *haplo
 		}
 		all, around = append(all, seen...), rest
 	}
+	known := make(map[int][2]float64)
+	odds := func(t int) [2]float64 {
+		o, ok := known[t]
+		if !ok {
+			o = dense(slices.Concat(densities[max(0, t-densityTiles):t], densities[t+1:min(len(densities), t+densityTiles+1)]))
+			known[t] = o
+		}
+		return o
+	}
 	out := make([]evaluatedTile, 0, len(tiles))
 	for i := range all {
-		o := &all[i]
-		if _, asked := slices.BinarySearch(tiles, o.tile); !asked {
-			continue
+		if _, asked := slices.BinarySearch(tiles, all[i].tile); asked {
+			out = append(out, r.decide(&all[i], model, odds))
 		}
-		others := slices.Concat(densities[max(0, o.tile-densityTiles):o.tile], densities[o.tile+1:min(len(densities), o.tile+densityTiles+1)])
-		out = append(out, r.decide(o, model, dense(others)))
 	}
 	return out, nil
 }

@@ -427,7 +427,7 @@ func (r *Region) evaluateTiles(tiles []int, final bool) ([]evaluatedTile, error)
 			return nil, err
 		}
 		for i := range seen {
-			out = append(out, r.decide(&seen[i], model, [2]float64{}))
+			out = append(out, r.decide(&seen[i], model, usualOdds))
 		}
 		tiles = rest
 	}
@@ -466,22 +466,33 @@ func (r *Region) opine(tiles []int, model *errorModel, phased *haplotypes, final
 	return seen, tiles, nil
 }
 
-// decide calls what a tile holds. In haploid places the odds of SNPs and of indels
-// are higher by odds than the network assumes.
-func (r *Region) decide(o *opined, model *errorModel, odds [2]float64) evaluatedTile {
+// usualOdds are those of a tile where variants are as many as the network assumes.
+func usualOdds(int) [2]float64 { return [2]float64{} }
+
+// decide calls what a tile holds. In haploid places of tile t the odds of SNPs and of indels
+// are higher by odds(t) than the network assumes.
+//
+// A call belongs to the tile that it lies in, whatever event it is a piece of: of events of two
+// haplotypes that have a change in common each tile sees both, and calls that change once.
+func (r *Region) decide(o *opined, model *errorModel, odds func(t int) [2]float64) evaluatedTile {
 	var vs []*verdict
 	if r.cfg.Network == nil {
 		vs = analytic(o.cs)
 	} else {
 		for i := range o.cs {
-			o.opinions[i] = r.informed(&o.cs[i], model, o.opinions[i], odds)
+			o.opinions[i] = r.informed(&o.cs[i], model, o.opinions[i], odds(r.tileAt(o.cs[i].pos)))
 		}
 		vs = verdicts(o.cs, o.opinions, r.cfg.MinQual)
 	}
 	for i, v := range vs {
 		c := &o.cs[i]
-		if v != nil && v.qual >= r.cfg.EmitQual && r.isIn(o.tile, c) {
-			o.calls = append(o.calls, r.calls(c, model, v)...)
+		if v == nil || v.qual < r.cfg.EmitQual || c.pos < r.start || c.pos >= r.end {
+			continue
+		}
+		for _, call := range r.calls(c, model, v) {
+			if r.tileAt(int(call.GetPos())-1) == o.tile {
+				o.calls = append(o.calls, call)
+			}
 		}
 	}
 	slices.SortStableFunc(o.calls, compareCalls)
@@ -509,18 +520,13 @@ func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]fl
 	return o
 }
 
-// examine gathers the candidates of a tile's core, and those that they exclude, and
-// appends their examples, if there is a network, to r.work.examples. The haplotype
-// on which they lie is set at the end only: before, phase sets would come and go.
+// examine gathers the candidates of a tile's core, and those that what is decided about these
+// depends on, and appends their examples, if there is a network, to r.work.examples. The
+// haplotype on which they lie is set at the end only: before, phase sets would come and go.
 func (r *Region) examine(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
-	all := r.gather(t, model, phased)
-	var kept []candidate
-	for i := range all {
-		c := &all[i]
-		if r.isIn(t, c) || slices.ContainsFunc(all, func(o candidate) bool { return r.isIn(t, &o) && o.conflicts(c) }) {
-			kept = append(kept, *c)
-		}
-	}
+	kept := together(r.gather(t, model, phased), func(c *candidate) bool {
+		return r.isIn(t, c) || c.isComplex() && c.pos < r.tileEnd(t)+pieceReach && c.to > r.tileStart(t)-pieceReach
+	})
 	if r.cfg.Network != nil {
 		r.work.encoder.begin(r, &r.work.scratch, model)
 		for i := range kept {
@@ -540,6 +546,48 @@ func (r *Region) examine(t int, model *errorModel, phased *haplotypes, final boo
 		kept[i].reads, kept[i].whole, kept[i].haps, kept[i].paint = nil, nil, hapReads{}, nil // they are memory of the next tile
 	}
 	return kept
+}
+
+// pieceReach is how many bases beside a complex allele a piece of it may be called, as an indel
+// lies at the left end of its repeat.
+const pieceReach = tileMargin / 2
+
+// tileAt is the tile that position pos is in, or the region's first or last.
+func (r *Region) tileAt(pos int) int {
+	return min(max(0, (pos-r.start)/tileWidth), len(r.tiles)-1)
+}
+
+// together are those of some candidates that are in, and all that they are decided about with,
+// however many others lie between: what excludes them, what excludes that, and the nests that
+// competed with theirs. So an allele gets the same verdict wherever the border of a tile lies.
+func together(all []candidate, in func(*candidate) bool) []candidate {
+	kept := make([]bool, len(all))
+	var queue, others []int
+	for i := range all {
+		if kept[i] = in(&all[i]); kept[i] {
+			queue = append(queue, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	for ; len(queue) > 0 && len(others) > 0; queue = queue[1:] {
+		c := &all[queue[0]]
+		others = slices.DeleteFunc(others, func(i int) bool {
+			o := &all[i]
+			if !c.conflicts(o) && (c.nest == 0 || o.nest == 0 || c.cluster != o.cluster) {
+				return false
+			}
+			kept[i], queue = true, append(queue, i)
+			return true
+		})
+	}
+	var out []candidate
+	for i := range all {
+		if kept[i] {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 // isIn reports whether a candidate lies in tile t, its margins left out.
