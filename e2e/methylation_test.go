@@ -266,3 +266,87 @@ func killedMethylation(t *testing.T, addr, prefix, want string, from played, fla
 	require.Zero(t, res.code, res.stderr)
 	require.Equal(t, from.motifs, res.stdout)
 }
+
+// misread is FASTQ of reads of phage lambda whose molecules are modified at GCCNNNNNGGC, on its third base, as they say, and which mostly show T
+// there instead.
+func misread(t *testing.T, reads int) string {
+	t.Helper()
+	g, err := genome.Load(lambda("reference.fa"))
+	require.NoError(t, err)
+	seq := g.Contigs[0].Seq
+	rng := rand.New(rand.NewPCG(44, 45))
+	var text strings.Builder
+	for n := range reads {
+		length := 1500 + rng.IntN(2500)
+		at := rng.IntN(len(seq) - length)
+		template := append([]byte{}, seq[at:at+length]...)
+		if rng.IntN(2) == 0 {
+			genome.ReverseComplement(template)
+		}
+		bases, mm, ml := []byte{}, "C+m?", "B:C"
+		for i, b := range template {
+			modified := i >= 2 && i+9 <= len(template) && string(template[i-2:i+1]) == "GCC" && string(template[i+6:i+9]) == "GGC"
+			switch e := rng.IntN(100); {
+			case e == 0:
+				continue
+			case e == 1:
+				b = "ACGT"[rng.IntN(4)]
+			case modified && e < 60:
+				b = 'T'
+			}
+			if bases = append(bases, b); b == 'C' {
+				p := rng.IntN(90)
+				if modified {
+					p = 250
+				}
+				mm, ml = mm+",0", fmt.Sprintf("%s,%d", ml, p)
+			}
+		}
+		fmt.Fprintf(&text, "@%08d-0000-4000-8000-000000000000\tMM:Z:%s;\tML:%s\tMN:i:%d\n%s\n+\n%s\n", n, mm, ml, len(bases), bases, strings.Repeat("5", len(bases)))
+	}
+	return text.String()
+}
+
+// TestModifiedMotifsOfARun: calls that reads of a modified motif make up are marked by what the run itself has found of motifs, as pore call
+// marks those of a file, for any number of partitions; without that they pass.
+func TestModifiedMotifsOfARun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	reads := filepath.Join(dir, "reads.fastq")
+	require.NoError(t, os.WriteFile(reads, []byte(misread(t, 450)), 0o600))
+	sorted := filepath.Join(dir, "sorted.bam")
+	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
+	require.Zero(t, res.code, res.stderr)
+	res = pore(t, "call", "--ref", lambda("reference.fa"), "--ploidy", "mixture", "--find-modified-motifs", sorted)
+	require.Zero(t, res.code, res.stderr)
+	marked := func(vcf string) (list []string) {
+		for line := range strings.Lines(vcf) {
+			if c := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") && strings.Contains(c[6], "MotifArtifact") {
+				list = append(list, strings.Join([]string{c[1], c[3], c[4], c[6]}, " "))
+			}
+		}
+		return list
+	}
+	want := marked(res.stdout)
+	require.Greater(t, len(want), 10, res.stdout)
+	onBroker(t, func(t *testing.T, addr string) {
+		var vcf string
+		for _, partitions := range []string{"1", "7"} {
+			out := t.TempDir()
+			res := pore(t, "run", "--brokers", addr, "--topic-prefix", "motifs-"+partitions+"-", "--ref", lambda("reference.fa"), "--ploidy", "mixture", "--methylation", "--find-modified-motifs",
+				"--run", "r", "--sample", "s", "--partitions", partitions, "--processors", "2", "--out", out, reads)
+			require.Zero(t, res.code, res.stderr)
+			require.Contains(t, string(readFile(t, out, "methylation.motifs.tsv")), "GCCNNNNNGGC,2\tm\ttrue")
+			got := string(readFile(t, out, "variants.vcf"))
+			require.Equal(t, want, marked(got), partitions+" partitions")
+			if vcf != "" {
+				same(t, vcf, got, partitions+" partitions")
+			}
+			vcf = got
+		}
+	})
+	out := t.TempDir()
+	res = pore(t, "run", "--ref", lambda("reference.fa"), "--ploidy", "mixture", "--methylation", "--run", "r", "--sample", "s", "--out", out, reads)
+	require.Zero(t, res.code, res.stderr)
+	require.Less(t, len(marked(string(readFile(t, out, "variants.vcf")))), len(want)/3)
+}

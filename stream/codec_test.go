@@ -302,6 +302,8 @@ func sampleRecords() []sampleRecord {
 		{"reads-model", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Model{Model: sampleModel()}}},
 		{"reads-segment-modified", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: modifiedSegment()}}},
 		{"reads-modified-calls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: sampleModifiedCalls()}}},
+		{"reads-modified-places", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedPlaces{ModifiedPlaces: sampleModifiedPlaces()}}},
+		{"reads-modified-motifs", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedMotifs{ModifiedMotifs: sampleModifiedMotifs()}}},
 		{"reads-run-controls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: controlledMarker()}}},
 		{"reads-carry-over-query", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: sampleCarryOverQuery()}}},
 		{"reads-carry-over-report", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: sampleCarryOverReport()}}},
@@ -354,6 +356,30 @@ func sampleModifiedCalls() *streampb.ModifiedCalls {
 		}},
 		{Sample: "without", Runs: []string{"run-1"}},
 	}}
+}
+
+func sampleModifiedPlaces() *streampb.ModifiedPlaces {
+	return &streampb.ModifiedPlaces{Source: 3, Sources: 12, Sample: "lambda", Runs: []string{"run-1", "run-2"}, Part: 1, Parts: 2, Places: []*streampb.PlacesOf{
+		{Code: 'm', Modified: []uint64{1, 1 << 40}, Others: []uint64{3, 3, 1<<58 - 1}},
+		{Code: -21839, Others: []uint64{7}},
+	}}
+}
+
+func sampleModifiedMotifs() *streampb.ModifiedMotifs {
+	return &streampb.ModifiedMotifs{Sample: "lambda", Runs: []string{"run-1", "run-2"}, Motifs: []string{"GATC", "CCWGG"}}
+}
+
+// modifiedPlaces and modifiedMotifs are these, changed.
+func modifiedPlaces(change func(*streampb.ModifiedPlaces)) sampleRecord {
+	m := sampleModifiedPlaces()
+	change(m)
+	return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedPlaces{ModifiedPlaces: m}}}
+}
+
+func modifiedMotifs(change func(*streampb.ModifiedMotifs)) sampleRecord {
+	m := sampleModifiedMotifs()
+	change(m)
+	return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedMotifs{ModifiedMotifs: m}}}
 }
 
 func controlledMarker() *streampb.Marker {
@@ -578,7 +604,7 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor of carry-over nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor of carry-over nor a marker"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Id = 0 }), "without an id"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Part = 2 }), "part 2 of 2"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Parts = 0 }), "of 0 of what is asked"},
@@ -598,6 +624,19 @@ func TestValidity(t *testing.T) {
 		{carryOverReport(func(m *streampb.CarryOverReport) { m.Called[0].Positions[0] = 0 }), "allele at 0"},
 		{carryOverReport(func(m *streampb.CarryOverReport) { m.Reads[0].Depth = nil }), "at 0 alleles, of which 1"},
 		{carryOverReport(func(m *streampb.CarryOverReport) { m.Reads[0].Alt[0] = 10 }), "10 of 9 reads of a"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Runs = nil }), ""},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Source = 12 }), "of partition 12 of 12"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Sample = "" }), "sample is empty"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Runs = []string{"b", "a"} }), `run "a" doesn't come behind "b"`},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Part = 2 }), "part 2 of 2"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Places[0].Code = 0 }), "code 0"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Places[0].Others[2]++ }), "more than 29 bases"},
+		{modifiedPlaces(func(m *streampb.ModifiedPlaces) { m.Places[0].Modified[0] = 1 << 41 }), "aren't ascending"},
+		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Runs, m.Motifs = nil, nil }), ""},
+		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Sample = "" }), "sample is empty"},
+		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Runs = []string{""} }), "run is empty"},
+		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Motifs[1] = "GAXC" }), "it has 4 letters, and 1 to 64 of IUPAC's"},
+		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Motifs = make([]string, 4097) }), "4097 motifs"},
 		{modifiedCalls(func(*streampb.ModifiedCalls) {}), ""},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source = 12 }), "of partition 12 of 12"},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source, m.Sources = 0, 0 }), "of partition 0 of 0"},

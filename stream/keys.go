@@ -60,6 +60,18 @@ func ModifiedCallsKey(source uint32) []byte {
 	return []byte("modified\x00" + strconv.FormatUint(uint64(source), 10))
 }
 
+// ModifiedPlacesKey is the key of the places that a partition reports to the one that searches a sample's motifs, on the reads topic, and
+// [ModifiedMotifsKey] that of what was found, as ModifiedCallsKey.
+func ModifiedPlacesKey(source uint32) []byte {
+	return []byte("places\x00" + strconv.FormatUint(uint64(source), 10))
+}
+
+// ModifiedMotifsKey is the key of a sample's motifs.
+func ModifiedMotifsKey(sample string) []byte { return []byte("motifs\x00" + sample) }
+
+// MotifsPartition is the partition of the reads topic, among n, whose worker searches a sample's motifs.
+func MotifsPartition(sample string, n int32) int32 { return PartitionFor(ModifiedMotifsKey(sample), n) }
+
 // CarryOverKey is the key of what partitions ask and say of carry-over, on the reads topic; [CarryOverEndKey] is of another topic.
 func CarryOverKey(source uint32) []byte {
 	return []byte("carry-over\x00" + strconv.FormatUint(uint64(source), 10))

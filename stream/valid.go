@@ -44,20 +44,24 @@ func validReads(m *streampb.ReadRecord) error {
 		return validModelName(body.Model)
 	case *streampb.ReadRecord_ModifiedCalls:
 		return validModifiedCalls(body.ModifiedCalls)
+	case *streampb.ReadRecord_ModifiedPlaces:
+		return validModifiedPlaces(body.ModifiedPlaces)
+	case *streampb.ReadRecord_ModifiedMotifs:
+		return validModifiedMotifs(body.ModifiedMotifs)
 	case *streampb.ReadRecord_CarryOverQuery:
 		return validCarryOverQuery(body.CarryOverQuery)
 	case *streampb.ReadRecord_CarryOverReport:
 		return validCarryOverReport(body.CarryOverReport)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls of modified bases nor of carry-over nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor of carry-over nor a marker")
 }
 
-// maxParts bounds the records that one query or report of carry-over is spread over.
+// maxParts bounds the records that one query or report is spread over.
 const maxParts = 10_000
 
 func validPart(part, parts uint32) error {
 	if parts == 0 || parts > maxParts || part >= parts {
-		return decodeErrorf(CodeInvalid, "part %d of %d of what is asked or said of carry-over", part, parts)
+		return decodeErrorf(CodeInvalid, "part %d of %d of what is asked or reported", part, parts)
 	}
 	return nil
 }
@@ -181,6 +185,47 @@ func validModifiedCalls(m *streampb.ModifiedCalls) error {
 			case len(p) == 0 || len(p) != len(b.GetCalls()) || !slices.IsSorted(p) || p[len(p)-1] >= maxBaseCalls:
 				return decodeErrorf(CodeInvalid, "calls of modified bases of sample %s: %d probabilities with %d counts, or not ascending", s.GetSample(), len(p), len(b.GetCalls()))
 			}
+		}
+	}
+	return nil
+}
+
+// maxContext bounds the bases around a place: 29 of two bits.
+const maxContext = 1 << 58
+
+func validModifiedPlaces(m *streampb.ModifiedPlaces) error {
+	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
+		return decodeErrorf(CodeInvalid, "places of modified bases of partition %d of %d", m.GetSource(), m.GetSources())
+	}
+	if err := firstError(validName("sample", m.GetSample()), validNames("run", m.GetRuns()), validPart(m.GetPart(), m.GetParts())); err != nil {
+		return err
+	}
+	for _, p := range m.GetPlaces() {
+		if c := p.GetCode(); c == 0 || c > 'z' {
+			return decodeErrorf(CodeInvalid, "places of modified bases of sample %s: code %d", m.GetSample(), c)
+		}
+		for _, list := range [][]uint64{p.GetModified(), p.GetOthers()} {
+			if !slices.IsSorted(list) || len(list) > 0 && list[len(list)-1] >= maxContext {
+				return decodeErrorf(CodeInvalid, "places of modified bases of sample %s: they have more than 29 bases, or aren't ascending", m.GetSample())
+			}
+		}
+	}
+	return nil
+}
+
+// maxMotifs and maxMotifLetters bound the motifs of a sample.
+const maxMotifs, maxMotifLetters = 4096, 64
+
+func validModifiedMotifs(m *streampb.ModifiedMotifs) error {
+	if err := firstError(validName("sample", m.GetSample()), validNames("run", m.GetRuns())); err != nil {
+		return err
+	}
+	if n := len(m.GetMotifs()); n > maxMotifs {
+		return decodeErrorf(CodeInvalid, "%d motifs of sample %s", n, m.GetSample())
+	}
+	for _, letters := range m.GetMotifs() {
+		if letters == "" || len(letters) > maxMotifLetters || strings.Trim(letters, "ACGTMRWSYKVHDBN") != "" {
+			return decodeErrorf(CodeInvalid, "motif of sample %s: it has %d letters, and 1 to %d of IUPAC's for bases are possible", m.GetSample(), len(letters), maxMotifLetters)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/porestream/porestream/genome"
 )
@@ -72,6 +73,32 @@ func SpecificMotifs(motifs []string) (specific, loose []string) {
 		}
 	}
 	return specific, loose
+}
+
+// KnownMotifs are motifs as regions take them; see [Region.UseMotifs].
+type KnownMotifs struct{ list []knownMotif }
+
+// NewKnownMotifs takes those of the configuration's motifs and of those that were found, the best first, that calling can take: with bases
+// enough to distinguish errors from chance, and of these at most [MaxKnownMotifs]. It lists the others, too.
+func (c Config) NewKnownMotifs(found []string) (known KnownMotifs, leftOut []string, err error) {
+	all, leftOut := SpecificMotifs(found)
+	all = slices.DeleteFunc(all, func(letters string) bool { return slices.Contains(c.ModifiedMotifs, letters) })
+	if most := MaxKnownMotifs - len(c.ModifiedMotifs); len(all) > most {
+		all, leftOut = all[:most], append(leftOut, all[most:]...)
+	}
+	slices.Sort(all)
+	known.list, err = knownMotifsOf(slices.Concat(c.ModifiedMotifs, all))
+	return known, leftOut, err
+}
+
+// UseMotifs makes r call with known motifs instead of its configuration's. What it has found of motifs stays until it searches again; see
+// [Region.ForgetMotifs].
+func (r *Region) UseMotifs(known KnownMotifs) { r.known = known.list }
+
+// ForgetMotifs has r search for motifs again when the next call needs them.
+func (r *Region) ForgetMotifs() {
+	r.motifs = motifState{}
+	r.version++
 }
 
 // fixedBases is how many of a motif's letters stand for one base.

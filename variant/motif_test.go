@@ -217,6 +217,21 @@ func motifsDependOnTheSetOfReads(t *testing.T, s *sample, known []string) {
 	}
 	require.True(t, slices.EqualFunc(want, got, same))
 
+	learnt := region(t, s.contig, 0, variant.Config{Sample: "s", Ploidy: variant.Mixture, Network: shippedNetwork(t)})
+	for i, seg := range segments {
+		apply(t, learnt, seg)
+		evaluate(t, learnt)
+		if i == 90 { // the motifs are known from here on
+			motifs, leftOut, err := variant.Config{}.NewKnownMotifs(append([]string{"NNRN"}, known...))
+			require.NoError(t, err)
+			require.Equal(t, []string{"NNRN"}, leftOut)
+			learnt.UseMotifs(motifs)
+			learnt.ForgetMotifs()
+		}
+	}
+	got = slices.DeleteFunc(finalize(t, learnt), func(c *streampb.Call) bool { return c.GetStatus() == streampb.CallStatus_RETRACTED })
+	require.True(t, slices.EqualFunc(want, got, same))
+
 	part := region(t, s.contig, 0, cfg)
 	part.Restrict([]variant.Span{{Start: 4000, End: 4200}})
 	apply(t, part, segments...)

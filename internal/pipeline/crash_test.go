@@ -111,11 +111,11 @@ func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[st
 		newHandler stream.NewHandler
 	}{
 		{names.Reads, methylatestage.New(methylatestage.Config{
-			Topics: names, MethylationPartitions: partitions[names.Methylation], Genome: l.genome, Filter: methylatestage.Filter{Percentile: 0.1},
+			Topics: names, MethylationPartitions: partitions[names.Methylation], Genome: l.genome, Filter: methylatestage.Filter{Percentile: 0.1}, FindMotifs: true,
 		})},
 		{names.Reads, variantstage.New(variantstage.Config{
 			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
-			Survey: variant.SurveyConfig{Blocks: true, Callable: true},
+			Survey: variant.SurveyConfig{Blocks: true, Callable: true}, FindMotifs: true,
 		})},
 		{names.Calls, annotatestage.New(annotatestage.Config{
 			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
@@ -274,7 +274,7 @@ func record(t testing.TB) recording {
 	return r
 }
 
-// modify has a segment's read say of every other C, as it was sequenced, how probably it is modified.
+// modify has a segment's read say of every other C, as it was sequenced, how probably it is modified: most probably at CG.
 func modify(t testing.TB, s *streampb.Segment, ref []byte) {
 	if s.GetAlignment() != 0 || s.GetSupplementary() {
 		return
@@ -284,13 +284,24 @@ func modify(t testing.TB, s *streampb.Segment, ref []byte) {
 		kind := map[align.OpKind]sam.CigarOpType{align.Insertion: sam.CigarInsertion, align.Deletion: sam.CigarDeletion}[op.Kind]
 		a.Cigar = append(a.Cigar, sam.NewCigarOp(kind, op.Len))
 	}
-	base := byte('C')
-	if a.Reverse {
-		base = 'G'
-	}
 	list := modbase.List{Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown, Probabilities: []byte{}}
-	for i := range bytes.Count(a.Bases, []byte{base}) / 2 {
-		list.Skips, list.Probabilities = append(list.Skips, 1), append(list.Probabilities, byte((i*37+len(a.Bases))%256))
+	read := bytes.Clone(a.Bases)
+	if a.Reverse {
+		genome.ReverseComplement(read)
+	}
+	n := 0
+	for i, b := range read {
+		if b != 'C' {
+			continue
+		}
+		if n++; n%2 == 1 {
+			continue
+		}
+		p := byte((n*37 + len(read)) % 120)
+		if i+1 < len(read) && read[i+1] == 'G' {
+			p = 240
+		}
+		list.Skips, list.Probabilities = append(list.Skips, 1), append(list.Probabilities, p)
 	}
 	packed, _, err := new(pileup.Calls).Pack(a, &modbase.Tags{Lists: []modbase.List{list}}, []pileup.Span{{Origin: a.Start, Start: a.Start, End: len(ref)}})
 	require.NoError(t, err)
@@ -400,6 +411,19 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		}
 		files[sample+".alerts"] = said.String()
 	}
+	for p, log := range w.topics[names.Reads] {
+		for _, rec := range log {
+			m, err := stream.DecodeReads(rec.Value)
+			require.NoError(t, err)
+			if found := m.GetModifiedMotifs(); len(found.GetRuns()) > 0 {
+				said := fmt.Sprint(found.GetRuns(), found.GetMotifs())
+				if before := files[found.GetSample()+".motifs"]; p > 0 || before != "" {
+					require.Equal(t, before, said)
+				}
+				files[found.GetSample()+".motifs"] = said
+			}
+		}
+	}
 	return files
 }
 
@@ -458,6 +482,7 @@ func TestSameResultWhateverCrashes(t *testing.T) {
 		require.Contains(t, want["phage.bed"], callability)
 	}
 	require.Contains(t, want["phage.alerts"], `"state":"DETECTED"`)
+	require.Equal(t, "[cell-1 cell-2] [CG]", want["phage.motifs"])
 
 	faults := make(map[string]int)
 	for seed := range uint64(worlds(t, 4)) {

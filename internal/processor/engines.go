@@ -145,6 +145,7 @@ type Engines struct {
 	deciders   *deciders     // adaptive stage; nil without
 	// methylation: modified bases are counted, of calls that the filter lets through.
 	methylation bool
+	findMotifs  bool // by these
 	filter      methylatestage.Filter
 	stages      []string
 }
@@ -162,7 +163,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	}
 	g.Hash()
 	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
-	e.methylation = opts.Methylation.On
+	e.methylation, e.findMotifs = opts.Methylation.On, opts.Methylation.FindMotifs
 	if e.filter, err = opts.Methylation.filter(); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Variant: e.variant,
-				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Regions: p.cfg.Regions,
+				Targets: e.targets(), Panels: e.panels, Survey: e.survey, FindMotifs: e.findMotifs, Regions: p.cfg.Regions,
 				NetworkName: e.VariantModel(), Refuse: e.refuser(refused),
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
@@ -168,7 +168,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		{methylatestage.Name, t.Reads, func() stream.NewHandler {
 			return methylatestage.New(methylatestage.Config{
 				Topics: t, MethylationPartitions: partitions[t.Methylation], Genome: e.Genome, Filter: e.filter, Watch: e.watchedMethylation(partitions[t.Watch]),
-				Metrics: m.methylate, Logger: log,
+				FindMotifs: e.findMotifs, Metrics: m.methylate, Logger: log,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {

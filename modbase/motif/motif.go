@@ -133,9 +133,13 @@ func (p Places) Share() float64 { return float64(p.ModifiedOfThem) / float64(max
 
 // NewFinder returns one that knows of nothing.
 func NewFinder(cfg Config) *Finder {
+	return &Finder{cfg: cfg.withDefaults(), places: make(map[modbase.Code]map[byte]*places)}
+}
+
+func (cfg Config) withDefaults() Config {
 	cfg.MinCoverage, cfg.MinSites = cmp.Or(cfg.MinCoverage, 3), cmp.Or(cfg.MinSites, 20)
 	cfg.MinShare, cfg.MaxPlaces = cmp.Or(cfg.MinShare, 0.6), cmp.Or(cfg.MaxPlaces, 8<<20)
-	return &Finder{cfg: cfg, places: make(map[modbase.Code]map[byte]*places)}
+	return cfg
 }
 
 // number of a base; 4: none of the four.
@@ -157,23 +161,12 @@ func number(base byte) uint64 {
 // the contig's ends or near other letters than ACGT don't count.
 func (f *Finder) Add(contig []byte, row *pileup.Row) {
 	valid := row.Valid()
-	if valid < f.cfg.MinCoverage || row.Pos < Reach || row.Pos+Reach >= len(contig) {
+	if valid < f.cfg.MinCoverage {
 		return
 	}
-	context := uint64(0)
-	for i, base := range contig[row.Pos-Reach : row.Pos+Reach+1] {
-		n := number(base)
-		switch {
-		case n > 3:
-			return
-		case row.Strand == pileup.Minus:
-			context |= (3 - n) << (2 * (width - 1 - i))
-		default:
-			context |= n << (2 * i)
-		}
-	}
-	if row.Strand == pileup.Minus {
-		context |= minus
+	context, ok := contextOf(contig, row)
+	if !ok {
+		return
 	}
 	base := byte(context >> (2 * Reach) & 3)
 	if f.places[row.Code] == nil {
@@ -195,6 +188,28 @@ func (f *Finder) Add(contig []byte, row *pileup.Row) {
 	if len(p.contexts) > f.cfg.MaxPlaces {
 		p.thin()
 	}
+}
+
+// contextOf is the bases around a row's place; false near a contig's ends or near other letters than ACGT.
+func contextOf(contig []byte, row *pileup.Row) (context uint64, ok bool) {
+	if row.Pos < Reach || row.Pos+Reach >= len(contig) {
+		return 0, false
+	}
+	for i, base := range contig[row.Pos-Reach : row.Pos+Reach+1] {
+		n := number(base)
+		switch {
+		case n > 3:
+			return 0, false
+		case row.Strand == pileup.Minus:
+			context |= (3 - n) << (2 * (width - 1 - i))
+		default:
+			context |= n << (2 * i)
+		}
+	}
+	if row.Strand == pileup.Minus {
+		context |= minus
+	}
+	return context, true
 }
 
 // takes reports whether a place with a context is kept: those with the same surroundings are, or none of
@@ -227,7 +242,7 @@ func (f *Finder) Find(ctx context.Context) ([]Motif, error) {
 	var all []Motif
 	for code, bases := range f.places {
 		for _, p := range bases {
-			found, err := f.search(ctx, p)
+			found, err := f.search(ctx, p.sample())
 			if err != nil {
 				return nil, fmt.Errorf("searching for modified motifs: %w", err)
 			}
@@ -331,8 +346,7 @@ func evidence(of, all tally) float64 {
 }
 
 // search finds the motifs of a modification, each among the places that those before have left.
-func (f *Finder) search(ctx context.Context, p *places) (found []pattern, err error) {
-	s := p.sample()
+func (f *Finder) search(ctx context.Context, s *sample) (found []pattern, err error) {
 	if len(s.contexts) < f.cfg.MinSites {
 		return nil, ctx.Err()
 	}
@@ -672,16 +686,22 @@ func (s *sample) beside(m *pattern) (counts [width][4]tally) {
 	return counts
 }
 
+// letters are IUPAC's, and the place of the modified base in them.
+func (p *pattern) letters() (letters string, place int) {
+	first, last := p.ends()
+	list := make([]byte, 0, width)
+	for _, set := range p.sets[first : last+1] {
+		list = append(list, genome.Letter(set))
+	}
+	return string(list), Reach - first
+}
+
 // motif is a pattern with what all places say of it.
 func (p *pattern) motif(code modbase.Code, all *places) Motif {
+	letters, place := p.letters()
+	out := Motif{Letters: letters, Place: place, Palindrome: true, Code: code, Evidence: p.g}
 	first, last := p.ends()
-	out := Motif{Place: Reach - first, Code: code, Evidence: p.g}
-	letters := make([]byte, 0, width)
-	for _, set := range p.sets[first : last+1] {
-		letters = append(letters, genome.Letter(set))
-	}
-	out.Letters, out.Palindrome = string(letters), true
-	for i := range letters {
+	for i := range len(letters) {
 		own, other := p.sets[first+i], p.sets[last-i]
 		out.Palindrome = out.Palindrome && own == complement(other)
 	}

@@ -179,8 +179,35 @@ func TestPlanted(t *testing.T) {
 			}
 			rand.New(rand.NewPCG(1, 1)).Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
 			require.Equal(t, got, find(t, Config{}, tt.seq, list), "motifs depend on the order of rows")
+			var letters []string
+			for _, parts := range []int{1, 5} {
+				found := findInParts(t, parts, tt.seq, list)
+				if letters == nil {
+					letters = found
+				}
+				require.Equal(t, letters, found, "motifs depend on who has which row")
+			}
+			slices.Sort(letters)
+			require.ElementsMatch(t, Letters(got), letters)
 		})
 	}
+}
+
+// findInParts finds motifs in excerpts of parts of the rows.
+func findInParts(t testing.TB, parts int, seq []byte, rows []*pileup.Row) []string {
+	all := NewExcerpt(Config{}, len(seq))
+	for part := range slices.Chunk(rows, (len(rows)+parts-1)/parts) {
+		e := NewExcerpt(Config{}, len(seq))
+		for _, row := range part {
+			e.Add(seq, row)
+		}
+		for _, list := range e.Surroundings() {
+			all.Put(list)
+		}
+	}
+	letters, err := all.Letters(t.Context())
+	require.NoError(t, err)
+	return letters
 }
 
 func reversed(letters string) string {

@@ -12,6 +12,7 @@ import (
 // Metrics counts the stage's work. A nil *Metrics counts nothing.
 type Metrics struct {
 	segments, repeated, called prometheus.Counter
+	searches                   prometheus.Counter
 	stretches                  *prometheus.CounterVec
 	deadLetters                *prometheus.CounterVec
 }
@@ -31,13 +32,17 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_methylate_repeated_segments_total",
 			Help: "Segments that were in the pile-up of modified bases already.",
 		}),
+		searches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_methylate_motif_searches_total",
+			Help: "Motifs of a sample that were handed to the variant stage: while its runs go on when they have changed, and of all of its reads.",
+		}),
 		stretches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "porestream_methylate_stretches_total",
 			Help: "Revisions of counts of modified bases, each of a modification in a stretch, by status.",
 		}, []string{"status"}),
 		deadLetters: deadLetters,
 	}
-	reg.MustRegister(m.segments, m.called, m.repeated, m.stretches)
+	reg.MustRegister(m.segments, m.called, m.repeated, m.searches, m.stretches)
 	for _, s := range []string{methylation.Provisional, methylation.Final} {
 		m.stretches.WithLabelValues(strings.ToLower(s))
 	}
@@ -60,6 +65,12 @@ func (m *Metrics) segment(isNew, called bool) {
 func (m *Metrics) stretch(s *methylation.Stretch) {
 	if m != nil {
 		m.stretches.WithLabelValues(strings.ToLower(s.Status)).Inc()
+	}
+}
+
+func (m *Metrics) motifs() {
+	if m != nil {
+		m.searches.Inc()
 	}
 }
 

@@ -199,6 +199,15 @@ func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, err
 func (r *region) evaluate(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
 	r.next = 2 * max(1, len(r.seen))
 	r.version++
+	publisher := newPublisher(r, run, status, thresholds, topic, emit)
+	if err := r.pile(thresholds, publisher.row); err != nil {
+		return err
+	}
+	return publisher.to(r.end)
+}
+
+// pile counts the region's reads; rows come by position, strand and modification.
+func (r *region) pile(thresholds *pileup.Thresholds, emit func(*pileup.Row) error) error {
 	reads := make([]*kept, 0, len(r.seen))
 	for i := range r.batches {
 		for _, k := range r.batches[i].reads {
@@ -210,8 +219,7 @@ func (r *region) evaluate(run, status string, thresholds *pileup.Thresholds, top
 	slices.SortFunc(reads, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key[:], b.key[:]))
 	})
-	publisher := newPublisher(r, run, status, thresholds, topic, emit)
-	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, publisher.row)
+	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, emit)
 	for _, k := range reads {
 		rd, err := r.read(k, thresholds)
 		if err != nil {
@@ -221,10 +229,7 @@ func (r *region) evaluate(run, status string, thresholds *pileup.Thresholds, top
 			return err
 		}
 	}
-	if err := pile.Finish(); err != nil {
-		return err
-	}
-	return publisher.to(r.end)
+	return pile.Finish()
 }
 
 // named are thresholds as documents have them.

@@ -41,9 +41,11 @@ type Config struct {
 	// MaxRegion bounds the reads that a region keeps, in bytes; 0: DefaultMaxRegion. A hash of a read decides
 	// whether it is left out.
 	MaxRegion int
-	Watch     *Watch       // nil: no panel asks for methylation
-	Metrics   *Metrics     // nil: none
-	Logger    *slog.Logger // nil: none
+	// FindMotifs has the motifs that samples modify handed to the variant stage.
+	FindMotifs bool
+	Watch      *Watch       // nil: no panel asks for methylation
+	Metrics    *Metrics     // nil: none
+	Logger     *slog.Logger // nil: none
 }
 
 // Filter says which calls count.
@@ -75,13 +77,16 @@ func New(cfg Config) stream.NewHandler {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.MaxRegion = cmp.Or(cfg.MaxRegion, DefaultMaxRegion)
-	fingerprint := cfg.fingerprint()
+	fingerprint, bases := cfg.fingerprint(), 0
+	for _, contig := range cfg.Genome.Contigs {
+		bases += len(contig.Seq)
+	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions, fingerprint: fingerprint, log: log,
 			regions: make(map[regionKey]*region), names: make(map[string]regionKey),
-			shares: make(map[string]*shares), open: make(map[string]bool),
+			shares: make(map[string]*shares), open: make(map[string]bool), searches: make(map[string]*search), bases: bases,
 		}
 		return stream.Fold{
 			Folder: h, Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
@@ -109,6 +114,9 @@ type handler struct {
 	shares                map[string]*shares   // by sample
 	open                  map[string]bool      // runs whose end has come and was not passed on
 	sharesVersion         uint64
+	searches              map[string]*search // by sample
+	searchesVersion       uint64
+	bases                 int      // of the genome
 	metrics               *Metrics // nil while replaying: that was counted before
 	log                   *slog.Logger
 	checked               bool // what was restored is complete
@@ -143,6 +151,10 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return h.runEnd(body.RunEnd)
 	case *streampb.ReadRecord_ModifiedCalls:
 		return h.receiveCalls(body.ModifiedCalls)
+	case *streampb.ReadRecord_ModifiedPlaces:
+		return h.receivePlaces(body.ModifiedPlaces)
+	case *streampb.ReadRecord_ModifiedMotifs:
+		return h.receiveMotifs(body.ModifiedMotifs)
 	case *streampb.ReadRecord_Segment:
 		return h.segment(body.Segment)
 	}
@@ -198,6 +210,11 @@ func (h *handler) settle(samples []string) ([]stream.Out, error) {
 			}
 			outs = append(outs, stretches...)
 		}
+		places, err := h.finalExcerpt(sample, &thresholds)
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, places...)
 	}
 	ends, err := h.ends()
 	return append(outs, ends...), err
@@ -387,14 +404,22 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	switch {
 	case h.markers.SampleEnded(key.sample) && h.cfg.Filter.given(): // it comes late
 		runs := h.markers.RunsOf(key.sample)
-		return h.publish(r, runs[len(runs)-1], methylation.Final, &h.cfg.Filter.Thresholds)
+		outs, err := h.publish(r, runs[len(runs)-1], methylation.Final, &h.cfg.Filter.Thresholds)
+		if err != nil {
+			return nil, err
+		}
+		places, err := h.finalExcerpt(key.sample, &h.cfg.Filter.Thresholds)
+		return append(outs, places...), err
 	case h.markers.SampleEnded(key.sample):
 		return h.sampleEnds([]string{key.sample})
-	case !r.due():
-		return nil, nil
+	}
+	outs, err := h.counted(key.sample)
+	if err != nil || !r.due() {
+		return outs, err
 	}
 	thresholds := h.cfg.Filter.thresholds(&r.calls.Histogram)
-	return h.publish(r, s.GetRun(), methylation.Provisional, &thresholds)
+	stretches, err := h.publish(r, s.GetRun(), methylation.Provisional, &thresholds)
+	return append(stretches, outs...), err
 }
 
 // take takes a region into the state.

@@ -29,6 +29,7 @@ type scene struct {
 	genome   *genome.Genome
 	reads    []sceneRead
 	segments []*streampb.Segment
+	tags     func(t testing.TB, rng *rand.Rand, bases []byte) *modbase.Tags
 }
 
 type sceneRead struct {
@@ -40,6 +41,11 @@ type sceneRead struct {
 var heads = []string{"C+m?", "C+m?", "C+h?;C+m?", "C+hm?", "C+m.", "A+a.;C+mh.", "C+m;G-m", "C+76792?;C+m?", "N+n?;C+m.", ""}
 
 func newScene(t testing.TB, seed uint64, n int) *scene {
+	t.Helper()
+	return newSceneOf(t, seed, n, tagsOf)
+}
+
+func newSceneOf(t testing.TB, seed uint64, n int, tags func(testing.TB, *rand.Rand, []byte) *modbase.Tags) *scene {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var fasta strings.Builder
@@ -55,7 +61,7 @@ func newScene(t testing.TB, seed uint64, n int) *scene {
 		}
 		fmt.Fprintf(&fasta, ">%s\n%s\n", c.name, seq)
 	}
-	s := new(scene)
+	s := &scene{tags: tags}
 	var err error
 	s.genome, err = genome.Read(strings.NewReader(fasta.String()))
 	require.NoError(t, err)
@@ -134,7 +140,7 @@ func (s *scene) add(t testing.TB, rng *rand.Rand, n int, contig *genome.Contig, 
 		genome.ReverseComplement(own)
 		a.QueryStart, a.QueryEnd = 4, 4+len(bases)
 	}
-	tags := tagsOf(t, rng, own)
+	tags := s.tags(t, rng, own)
 	run, sample := fmt.Sprint("run-", rng.IntN(2)), "a"
 	if rng.IntN(4) == 0 {
 		run, sample = "run-2", "b"
@@ -449,7 +455,20 @@ func TestLateReads(t *testing.T) {
 			for i := range reads.logs[from] {
 				reads.logs[from][i].Offset = int64(i)
 			}
-			out := run(t, rng, config(s, filter), reads)
+			cfg := config(s, filter)
+			cfg.FindMotifs = true
+			out := run(t, rng, cfg, reads)
+			excerpts := 0
+			for _, log := range reads.logs {
+				for _, rec := range log {
+					m, err := stream.DecodeReads(rec.Value)
+					require.NoError(t, err)
+					if p := m.GetModifiedPlaces(); p != nil && p.GetSource() == uint32(from) && len(p.GetRuns()) > 0 && p.GetPart() == 0 {
+						excerpts++
+					}
+				}
+			}
+			require.LessOrEqual(t, excerpts, 2*3, "%d late reads: of each sample once, and twice more", late)
 			published := 0
 			for _, rec := range reads.logs[0] {
 				m, err := stream.DecodeReads(rec.Value)
@@ -513,6 +532,11 @@ func TestStateLaw(t *testing.T) {
 		if seed == 2 {
 			cfg.MaxRegion = 30_000
 			cfg.Watch = watching()
+		}
+		if seed == 1 {
+			s = newSceneOf(t, seed, 80, gatc)
+			cfg = config(s, cfg.Filter)
+			cfg.FindMotifs = true
 		}
 		rng := rand.New(rand.NewPCG(seed, 3))
 		reads := s.topic(t, rng, 2)

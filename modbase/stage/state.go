@@ -29,6 +29,8 @@ const (
 	maxCode        = 16
 	maxSectionName = 480
 	sharesSection  = "shares"
+	motifsSection  = "motifs"
+	placesPrefix   = "places/"
 	readsInfix     = "/reads/"
 )
 
@@ -36,6 +38,12 @@ const (
 func (c *Config) fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "methylate %v %v %v %d\n", c.Filter.Thresholds, c.Filter.Given, c.Filter.Percentile, c.MaxRegion)
+	if c.FindMotifs {
+		fmt.Fprintln(h, "finds motifs") // a sample's excerpts are of all of its reads
+	}
+	if c.Watch != nil {
+		fmt.Fprintf(h, "panels %q\n", c.Watch.Panels) // the watch stage needs all revisions of what these ask for
+	}
 	for _, contig := range c.Genome.Contigs {
 		fmt.Fprintf(h, "contig %q %s\n", contig.Name, contig.Digest())
 	}
@@ -51,6 +59,16 @@ func (h *handler) Format() stream.StateFormat {
 // reads.
 func (h *handler) Sections() []stream.Section {
 	list := []stream.Section{{Name: stream.MarkersSection, Version: h.markers.Version()}, {Name: sharesSection, Version: h.sharesVersion}}
+	if h.cfg.FindMotifs {
+		list = append(list, stream.Section{Name: motifsSection, Version: h.searchesVersion})
+		for sample, s := range h.searches {
+			for source, of := range s.from {
+				for i := range of.parts {
+					list = append(list, stream.Section{Name: placesSection(sample, source, i), Version: of.version})
+				}
+			}
+		}
+	}
 	for name, key := range h.names {
 		r := h.regions[key]
 		list = append(list, stream.Section{Name: name, Version: r.version})
@@ -69,6 +87,13 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 		return h.markers.AppendState(b)
 	case sharesSection:
 		return h.appendShares(b)
+	case motifsSection:
+		return h.appendSearches(b), nil
+	}
+	if strings.HasPrefix(name, placesPrefix) {
+		if p := h.placesOf(name); p != nil {
+			return packed.AppendMessage(append(b, partVersion), p)
+		}
 	}
 	key, ok := h.names[name]
 	if ok {
@@ -87,11 +112,15 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 // RestoreSection takes one of them.
 func (h *handler) RestoreSection(name string, b []byte) error {
 	var err error
-	switch name {
-	case stream.MarkersSection:
+	switch {
+	case name == stream.MarkersSection:
 		return h.markers.RestoreState(b)
-	case sharesSection:
+	case name == sharesSection:
 		err = h.restoreShares(b)
+	case name == motifsSection:
+		err = h.restoreSearches(b)
+	case strings.HasPrefix(name, placesPrefix):
+		err = h.restorePlaces(b)
 	default:
 		err = h.restorePart(b)
 	}
@@ -157,6 +186,111 @@ func restoreCalls(in *packed.Reader) *streampb.SampleCalls {
 		}
 	}
 	return m
+}
+
+// placesSections begins the names of the sections of excerpts of a sample.
+func placesSections(sample string) string {
+	escaped := url.PathEscape(sample)
+	if len(escaped) > maxSectionName-64 {
+		sum := sha256.Sum256([]byte(sample))
+		escaped = "~" + hex.EncodeToString(sum[:])
+	}
+	return placesPrefix + escaped + "/"
+}
+
+// placesSection names the section of a part of a partition's excerpt.
+func placesSection(sample string, source uint32, part int) string {
+	return fmt.Sprintf("%s%d/%05d", placesSections(sample), source, part)
+}
+
+// placesOf is the part of an excerpt that a section is of; nil: it is of none.
+func (h *handler) placesOf(name string) *streampb.ModifiedPlaces {
+	for sample, s := range h.searches {
+		rest, own := strings.CutPrefix(name, placesSections(sample))
+		if !own {
+			continue
+		}
+		var source uint32
+		var part int
+		if _, err := fmt.Sscanf(rest, "%d/%d", &source, &part); err != nil || s.from[source] == nil || part < 0 || part >= len(s.from[source].parts) {
+			return nil
+		}
+		return s.from[source].parts[part]
+	}
+	return nil
+}
+
+// appendSearches writes what is known of samples' motifs besides excerpts.
+func (h *handler) appendSearches(b []byte) []byte {
+	b = packed.AppendLen(append(b, partVersion), len(h.searches))
+	for _, sample := range slices.Sorted(maps.Keys(h.searches)) {
+		s := h.searches[sample]
+		b = packed.AppendLen(packed.AppendLen(packed.AppendBytes(b, sample), s.reads), s.next)
+		b = packed.AppendBool(packed.AppendBool(append(b, s.sent[:]...), s.waits), s.again)
+		b = packed.AppendLen(packed.AppendLen(b, s.searched), len(s.found))
+		for _, letters := range s.found {
+			b = packed.AppendBytes(b, letters)
+		}
+		b = packed.AppendLen(b, len(s.from))
+		for _, source := range slices.Sorted(maps.Keys(s.from)) {
+			b = packed.AppendLen(packed.AppendUint(b, source), len(s.from[source].parts))
+		}
+	}
+	return b
+}
+
+// maxPlaceParts bounds the records of an excerpt, and maxLetters a motif's letters.
+const maxPlaceParts, maxLetters = 1 << 16, 64
+
+func (h *handler) restoreSearches(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(partVersion)
+	for range in.Count(1) {
+		s := h.search(in.String(maxName))
+		s.reads, s.next = in.Len(math.MaxInt32), in.Len(math.MaxInt32)
+		copy(s.sent[:], in.Fixed(len(s.sent)))
+		s.waits, s.again = in.Bool(), in.Bool()
+		s.searched = in.Len(math.MaxInt32)
+		for range in.Count(1) {
+			s.found = append(s.found, in.String(maxLetters))
+		}
+		for range in.Count(1) {
+			source := uint32(in.Uint(math.MaxUint32))
+			s.place(source, in.Len(maxPlaceParts))
+		}
+	}
+	h.searchesVersion++
+	return in.Done()
+}
+
+// place makes space for the parts of an excerpt.
+func (s *search) place(source uint32, parts int) *received {
+	of := s.from[source]
+	if of == nil {
+		of = new(received)
+		s.from[source] = of
+	}
+	for len(of.parts) < parts {
+		of.parts = append(of.parts, nil)
+	}
+	of.version++
+	return of
+}
+
+func (h *handler) restorePlaces(b []byte) error {
+	in := packed.NewReader(b)
+	in.Version(partVersion)
+	m := new(streampb.ModifiedPlaces)
+	in.Message(m)
+	if err := in.Done(); err != nil {
+		return err
+	}
+	if m.GetPart() >= maxPlaceParts {
+		return fmt.Errorf("part %d of an excerpt", m.GetPart())
+	}
+	part := int(m.GetPart())
+	h.search(m.GetSample()).place(m.GetSource(), part+1).parts[part] = m
+	return nil
 }
 
 // append writes whose part follows, and which.
@@ -304,6 +438,13 @@ func (h *handler) restored() error {
 		r := h.regions[key]
 		if !r.headed || len(r.batches) != r.complete || slices.ContainsFunc(r.batches, func(b batch) bool { return len(b.reads) == 0 }) {
 			return fmt.Errorf("the state of region %d of %s of sample %s is not complete", key.region, key.contig, key.sample)
+		}
+	}
+	for sample, s := range h.searches {
+		for source, of := range s.from {
+			if slices.Contains(of.parts, nil) {
+				return fmt.Errorf("the state of what partition %d reported of the motifs of sample %s is not complete", source, sample)
+			}
 		}
 	}
 	h.checked = true

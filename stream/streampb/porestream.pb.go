@@ -1582,6 +1582,222 @@ func (x *BaseCalls) GetCalls() []uint64 {
 	return nil
 }
 
+// ModifiedPlaces is what a search for modified motifs needs of a sample's regions in one partition: the bases around
+// places. It goes to one partition of the reads topic, which follows from the sample's name and which searches.
+type ModifiedPlaces struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that sends it
+	Sources       uint32                 `protobuf:"varint,2,opt,name=sources,proto3" json:"sources,omitempty"` // number of partitions
+	Sample        string                 `protobuf:"bytes,3,opt,name=sample,proto3" json:"sample,omitempty"`
+	Runs          []string               `protobuf:"bytes,4,rep,name=runs,proto3" json:"runs,omitempty"`  // of the sample, ascending, if all have ended; none while one goes on
+	Part          uint32                 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"` // 0, 1, 2 ... of parts
+	Parts         uint32                 `protobuf:"varint,6,opt,name=parts,proto3" json:"parts,omitempty"`
+	Places        []*PlacesOf            `protobuf:"bytes,7,rep,name=places,proto3" json:"places,omitempty"` // parts may have some of a modification each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModifiedPlaces) Reset() {
+	*x = ModifiedPlaces{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModifiedPlaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModifiedPlaces) ProtoMessage() {}
+
+func (x *ModifiedPlaces) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModifiedPlaces.ProtoReflect.Descriptor instead.
+func (*ModifiedPlaces) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ModifiedPlaces) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *ModifiedPlaces) GetSources() uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return 0
+}
+
+func (x *ModifiedPlaces) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *ModifiedPlaces) GetRuns() []string {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ModifiedPlaces) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *ModifiedPlaces) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *ModifiedPlaces) GetPlaces() []*PlacesOf {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// PlacesOf are places of one modification, each as the bases around it; FORMAT.md describes the packing.
+type PlacesOf struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"zigzag32,1,opt,name=code,proto3" json:"code,omitempty"`               // ASCII of its letter, or the negative of its number in ChEBI
+	Modified      []uint64               `protobuf:"fixed64,2,rep,packed,name=modified,proto3" json:"modified,omitempty"` // places where most calls say so
+	Others        []uint64               `protobuf:"fixed64,3,rep,packed,name=others,proto3" json:"others,omitempty"`     // a sample of those where most don't
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacesOf) Reset() {
+	*x = PlacesOf{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacesOf) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacesOf) ProtoMessage() {}
+
+func (x *PlacesOf) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacesOf.ProtoReflect.Descriptor instead.
+func (*PlacesOf) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PlacesOf) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *PlacesOf) GetModified() []uint64 {
+	if x != nil {
+		return x.Modified
+	}
+	return nil
+}
+
+func (x *PlacesOf) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+// ModifiedMotifs are the motifs that a sample's reads say to be modified, for all partitions of the reads topic.
+type ModifiedMotifs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Runs          []string               `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`     // of the sample, ascending, if it is said of all of their reads; none while one goes on
+	Motifs        []string               `protobuf:"bytes,3,rep,name=motifs,proto3" json:"motifs,omitempty"` // IUPAC letters, those with the most evidence first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModifiedMotifs) Reset() {
+	*x = ModifiedMotifs{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModifiedMotifs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModifiedMotifs) ProtoMessage() {}
+
+func (x *ModifiedMotifs) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModifiedMotifs.ProtoReflect.Descriptor instead.
+func (*ModifiedMotifs) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ModifiedMotifs) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *ModifiedMotifs) GetRuns() []string {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ModifiedMotifs) GetMotifs() []string {
+	if x != nil {
+		return x.Motifs
+	}
+	return nil
+}
+
 // Withdrawal retracts the segments of a read that were published before its end:
 // the read does not align to this region after all.
 type Withdrawal struct {
@@ -1597,7 +1813,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1825,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[12]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1838,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{12}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Withdrawal) GetRun() string {
@@ -1673,6 +1889,8 @@ type ReadRecord struct {
 	//	*ReadRecord_ModifiedCalls
 	//	*ReadRecord_CarryOverQuery
 	//	*ReadRecord_CarryOverReport
+	//	*ReadRecord_ModifiedPlaces
+	//	*ReadRecord_ModifiedMotifs
 	Body          isReadRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1680,7 +1898,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1910,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[13]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1923,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{13}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -1796,6 +2014,24 @@ func (x *ReadRecord) GetCarryOverReport() *CarryOverReport {
 	return nil
 }
 
+func (x *ReadRecord) GetModifiedPlaces() *ModifiedPlaces {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_ModifiedPlaces); ok {
+			return x.ModifiedPlaces
+		}
+	}
+	return nil
+}
+
+func (x *ReadRecord) GetModifiedMotifs() *ModifiedMotifs {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_ModifiedMotifs); ok {
+			return x.ModifiedMotifs
+		}
+	}
+	return nil
+}
+
 type isReadRecord_Body interface {
 	isReadRecord_Body()
 }
@@ -1840,6 +2076,16 @@ type ReadRecord_CarryOverReport struct {
 	CarryOverReport *CarryOverReport `protobuf:"bytes,9,opt,name=carry_over_report,json=carryOverReport,proto3,oneof"`
 }
 
+type ReadRecord_ModifiedPlaces struct {
+	// Within the stage that counts modified bases; other stages ignore it.
+	ModifiedPlaces *ModifiedPlaces `protobuf:"bytes,10,opt,name=modified_places,json=modifiedPlaces,proto3,oneof"`
+}
+
+type ReadRecord_ModifiedMotifs struct {
+	// From the stage that counts modified bases to itself and to the variant stage.
+	ModifiedMotifs *ModifiedMotifs `protobuf:"bytes,11,opt,name=modified_motifs,json=modifiedMotifs,proto3,oneof"`
+}
+
 func (*ReadRecord_RunStart) isReadRecord_Body() {}
 
 func (*ReadRecord_Segment) isReadRecord_Body() {}
@@ -1858,6 +2104,10 @@ func (*ReadRecord_CarryOverQuery) isReadRecord_Body() {}
 
 func (*ReadRecord_CarryOverReport) isReadRecord_Body() {}
 
+func (*ReadRecord_ModifiedPlaces) isReadRecord_Body() {}
+
+func (*ReadRecord_ModifiedMotifs) isReadRecord_Body() {}
+
 // CarryOverQuery asks every partition of reads which alleles samples are called with, and how many of their
 // reads show alleles that any of them is called with. Partition 0 asks.
 type CarryOverQuery struct {
@@ -1873,7 +2123,7 @@ type CarryOverQuery struct {
 
 func (x *CarryOverQuery) Reset() {
 	*x = CarryOverQuery{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2135,7 @@ func (x *CarryOverQuery) String() string {
 func (*CarryOverQuery) ProtoMessage() {}
 
 func (x *CarryOverQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[14]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2148,7 @@ func (x *CarryOverQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverQuery.ProtoReflect.Descriptor instead.
 func (*CarryOverQuery) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{14}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CarryOverQuery) GetId() uint64 {
@@ -1953,7 +2203,7 @@ type Alleles struct {
 
 func (x *Alleles) Reset() {
 	*x = Alleles{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2215,7 @@ func (x *Alleles) String() string {
 func (*Alleles) ProtoMessage() {}
 
 func (x *Alleles) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2228,7 @@ func (x *Alleles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alleles.ProtoReflect.Descriptor instead.
 func (*Alleles) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Alleles) GetContig() string {
@@ -2042,7 +2292,7 @@ type CarryOverReport struct {
 
 func (x *CarryOverReport) Reset() {
 	*x = CarryOverReport{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2304,7 @@ func (x *CarryOverReport) String() string {
 func (*CarryOverReport) ProtoMessage() {}
 
 func (x *CarryOverReport) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2317,7 @@ func (x *CarryOverReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverReport.ProtoReflect.Descriptor instead.
 func (*CarryOverReport) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CarryOverReport) GetSource() uint32 {
@@ -2141,7 +2391,7 @@ type AlleleReads struct {
 
 func (x *AlleleReads) Reset() {
 	*x = AlleleReads{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2403,7 @@ func (x *AlleleReads) String() string {
 func (*AlleleReads) ProtoMessage() {}
 
 func (x *AlleleReads) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2416,7 @@ func (x *AlleleReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlleleReads.ProtoReflect.Descriptor instead.
 func (*AlleleReads) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AlleleReads) GetSample() string {
@@ -2253,7 +2503,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2515,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2528,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Call) GetRun() string {
@@ -2486,7 +2736,7 @@ type MotifError struct {
 
 func (x *MotifError) Reset() {
 	*x = MotifError{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2748,7 @@ func (x *MotifError) String() string {
 func (*MotifError) ProtoMessage() {}
 
 func (x *MotifError) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2761,7 @@ func (x *MotifError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MotifError.ProtoReflect.Descriptor instead.
 func (*MotifError) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MotifError) GetMotif() string {
@@ -2576,7 +2826,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2838,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2851,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -2648,7 +2898,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2910,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2923,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Coverage) GetRun() string {
@@ -2779,7 +3029,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3041,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3054,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Shown) GetNamed() string {
@@ -2875,7 +3125,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3137,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3150,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reference) GetRun() string {
@@ -2976,7 +3226,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3238,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3251,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -3058,7 +3308,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3320,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3333,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -3125,7 +3375,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3137,7 +3387,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3150,7 +3400,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -3292,7 +3542,7 @@ type CarryOver struct {
 
 func (x *CarryOver) Reset() {
 	*x = CarryOver{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3554,7 @@ func (x *CarryOver) String() string {
 func (*CarryOver) ProtoMessage() {}
 
 func (x *CarryOver) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3567,7 @@ func (x *CarryOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOver.ProtoReflect.Descriptor instead.
 func (*CarryOver) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CarryOver) GetRun() string {
@@ -3422,7 +3672,7 @@ type CarryOverEnd struct {
 
 func (x *CarryOverEnd) Reset() {
 	*x = CarryOverEnd{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3684,7 @@ func (x *CarryOverEnd) String() string {
 func (*CarryOverEnd) ProtoMessage() {}
 
 func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3697,7 @@ func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverEnd.ProtoReflect.Descriptor instead.
 func (*CarryOverEnd) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CarryOverEnd) GetRun() string {
@@ -3476,7 +3726,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3738,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3751,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -3633,7 +3883,7 @@ type Methylation struct {
 
 func (x *Methylation) Reset() {
 	*x = Methylation{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3895,7 @@ func (x *Methylation) String() string {
 func (*Methylation) ProtoMessage() {}
 
 func (x *Methylation) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3908,7 @@ func (x *Methylation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Methylation.ProtoReflect.Descriptor instead.
 func (*Methylation) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{30}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Methylation) GetRun() string {
@@ -3752,7 +4002,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +4014,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +4027,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{31}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Cursor) GetRun() string {
@@ -3870,7 +4120,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4132,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4145,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{32}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Decision) GetRun() string {
@@ -3987,7 +4237,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4249,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4262,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{33}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PushState) GetRun() string {
@@ -4090,7 +4340,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4352,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4365,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{34}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -4321,14 +4571,30 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\tBaseCalls\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\rR\x04base\x12$\n" +
 	"\rprobabilities\x18\x02 \x03(\rR\rprobabilities\x12\x14\n" +
-	"\x05calls\x18\x03 \x03(\x04R\x05calls\"\x7f\n" +
+	"\x05calls\x18\x03 \x03(\x04R\x05calls\"\xc9\x01\n" +
+	"\x0eModifiedPlaces\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x18\n" +
+	"\asources\x18\x02 \x01(\rR\asources\x12\x16\n" +
+	"\x06sample\x18\x03 \x01(\tR\x06sample\x12\x12\n" +
+	"\x04runs\x18\x04 \x03(\tR\x04runs\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x06 \x01(\rR\x05parts\x12/\n" +
+	"\x06places\x18\a \x03(\v2\x17.porestream.v1.PlacesOfR\x06places\"R\n" +
+	"\bPlacesOf\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x11R\x04code\x12\x1a\n" +
+	"\bmodified\x18\x02 \x03(\x06R\bmodified\x12\x16\n" +
+	"\x06others\x18\x03 \x03(\x06R\x06others\"T\n" +
+	"\x0eModifiedMotifs\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x12\n" +
+	"\x04runs\x18\x02 \x03(\tR\x04runs\x12\x16\n" +
+	"\x06motifs\x18\x03 \x03(\tR\x06motifs\"\x7f\n" +
 	"\n" +
 	"Withdrawal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
 	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x16\n" +
 	"\x06contig\x18\x04 \x01(\tR\x06contig\x12\x16\n" +
-	"\x06region\x18\x05 \x01(\rR\x06region\"\xb3\x04\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\"\xc7\x05\n" +
 	"\n" +
 	"ReadRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
@@ -4341,7 +4607,10 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x05model\x18\x06 \x01(\v2\x18.porestream.v1.ModelNameH\x00R\x05model\x12E\n" +
 	"\x0emodified_calls\x18\a \x01(\v2\x1c.porestream.v1.ModifiedCallsH\x00R\rmodifiedCalls\x12I\n" +
 	"\x10carry_over_query\x18\b \x01(\v2\x1d.porestream.v1.CarryOverQueryH\x00R\x0ecarryOverQuery\x12L\n" +
-	"\x11carry_over_report\x18\t \x01(\v2\x1e.porestream.v1.CarryOverReportH\x00R\x0fcarryOverReportB\x06\n" +
+	"\x11carry_over_report\x18\t \x01(\v2\x1e.porestream.v1.CarryOverReportH\x00R\x0fcarryOverReport\x12H\n" +
+	"\x0fmodified_places\x18\n" +
+	" \x01(\v2\x1d.porestream.v1.ModifiedPlacesH\x00R\x0emodifiedPlaces\x12H\n" +
+	"\x0fmodified_motifs\x18\v \x01(\v2\x1d.porestream.v1.ModifiedMotifsH\x00R\x0emodifiedMotifsB\x06\n" +
 	"\x04body\"\x96\x01\n" +
 	"\x0eCarryOverQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
@@ -4600,7 +4869,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),          // 0: porestream.v1.EndStatus
 	(CallStatus)(0),         // 1: porestream.v1.CallStatus
@@ -4618,29 +4887,32 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*ModifiedCalls)(nil),   // 13: porestream.v1.ModifiedCalls
 	(*SampleCalls)(nil),     // 14: porestream.v1.SampleCalls
 	(*BaseCalls)(nil),       // 15: porestream.v1.BaseCalls
-	(*Withdrawal)(nil),      // 16: porestream.v1.Withdrawal
-	(*ReadRecord)(nil),      // 17: porestream.v1.ReadRecord
-	(*CarryOverQuery)(nil),  // 18: porestream.v1.CarryOverQuery
-	(*Alleles)(nil),         // 19: porestream.v1.Alleles
-	(*CarryOverReport)(nil), // 20: porestream.v1.CarryOverReport
-	(*AlleleReads)(nil),     // 21: porestream.v1.AlleleReads
-	(*Call)(nil),            // 22: porestream.v1.Call
-	(*MotifError)(nil),      // 23: porestream.v1.MotifError
-	(*OtherAllele)(nil),     // 24: porestream.v1.OtherAllele
-	(*Coverage)(nil),        // 25: porestream.v1.Coverage
-	(*Shown)(nil),           // 26: porestream.v1.Shown
-	(*Reference)(nil),       // 27: porestream.v1.Reference
-	(*ReferenceBlock)(nil),  // 28: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),    // 29: porestream.v1.CallableSpan
-	(*CallRecord)(nil),      // 30: porestream.v1.CallRecord
-	(*CarryOver)(nil),       // 31: porestream.v1.CarryOver
-	(*CarryOverEnd)(nil),    // 32: porestream.v1.CarryOverEnd
-	(*WatchRecord)(nil),     // 33: porestream.v1.WatchRecord
-	(*Methylation)(nil),     // 34: porestream.v1.Methylation
-	(*Cursor)(nil),          // 35: porestream.v1.Cursor
-	(*Decision)(nil),        // 36: porestream.v1.Decision
-	(*PushState)(nil),       // 37: porestream.v1.PushState
-	(*PushChannel)(nil),     // 38: porestream.v1.PushChannel
+	(*ModifiedPlaces)(nil),  // 16: porestream.v1.ModifiedPlaces
+	(*PlacesOf)(nil),        // 17: porestream.v1.PlacesOf
+	(*ModifiedMotifs)(nil),  // 18: porestream.v1.ModifiedMotifs
+	(*Withdrawal)(nil),      // 19: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),      // 20: porestream.v1.ReadRecord
+	(*CarryOverQuery)(nil),  // 21: porestream.v1.CarryOverQuery
+	(*Alleles)(nil),         // 22: porestream.v1.Alleles
+	(*CarryOverReport)(nil), // 23: porestream.v1.CarryOverReport
+	(*AlleleReads)(nil),     // 24: porestream.v1.AlleleReads
+	(*Call)(nil),            // 25: porestream.v1.Call
+	(*MotifError)(nil),      // 26: porestream.v1.MotifError
+	(*OtherAllele)(nil),     // 27: porestream.v1.OtherAllele
+	(*Coverage)(nil),        // 28: porestream.v1.Coverage
+	(*Shown)(nil),           // 29: porestream.v1.Shown
+	(*Reference)(nil),       // 30: porestream.v1.Reference
+	(*ReferenceBlock)(nil),  // 31: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),    // 32: porestream.v1.CallableSpan
+	(*CallRecord)(nil),      // 33: porestream.v1.CallRecord
+	(*CarryOver)(nil),       // 34: porestream.v1.CarryOver
+	(*CarryOverEnd)(nil),    // 35: porestream.v1.CarryOverEnd
+	(*WatchRecord)(nil),     // 36: porestream.v1.WatchRecord
+	(*Methylation)(nil),     // 37: porestream.v1.Methylation
+	(*Cursor)(nil),          // 38: porestream.v1.Cursor
+	(*Decision)(nil),        // 39: porestream.v1.Decision
+	(*PushState)(nil),       // 40: porestream.v1.PushState
+	(*PushChannel)(nil),     // 41: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -4655,44 +4927,47 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	7,  // 9: porestream.v1.SignalRecord.run_end:type_name -> porestream.v1.Marker
 	14, // 10: porestream.v1.ModifiedCalls.samples:type_name -> porestream.v1.SampleCalls
 	15, // 11: porestream.v1.SampleCalls.bases:type_name -> porestream.v1.BaseCalls
-	7,  // 12: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	11, // 13: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	7,  // 14: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	11, // 15: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
-	16, // 16: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
-	12, // 17: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
-	13, // 18: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
-	18, // 19: porestream.v1.ReadRecord.carry_over_query:type_name -> porestream.v1.CarryOverQuery
-	20, // 20: porestream.v1.ReadRecord.carry_over_report:type_name -> porestream.v1.CarryOverReport
-	19, // 21: porestream.v1.CarryOverQuery.alleles:type_name -> porestream.v1.Alleles
-	19, // 22: porestream.v1.CarryOverReport.called:type_name -> porestream.v1.Alleles
-	21, // 23: porestream.v1.CarryOverReport.reads:type_name -> porestream.v1.AlleleReads
-	1,  // 24: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	24, // 25: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	23, // 26: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
-	26, // 27: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
-	28, // 28: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	29, // 29: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 30: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	7,  // 31: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	22, // 32: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	7,  // 33: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	25, // 34: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	27, // 35: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	31, // 36: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
-	32, // 37: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
-	7,  // 38: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	25, // 39: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	7,  // 40: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	34, // 41: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
-	7,  // 42: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
-	3,  // 43: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	38, // 44: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	17, // 12: porestream.v1.ModifiedPlaces.places:type_name -> porestream.v1.PlacesOf
+	7,  // 13: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	11, // 14: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	7,  // 15: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	11, // 16: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	19, // 17: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	12, // 18: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
+	13, // 19: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
+	21, // 20: porestream.v1.ReadRecord.carry_over_query:type_name -> porestream.v1.CarryOverQuery
+	23, // 21: porestream.v1.ReadRecord.carry_over_report:type_name -> porestream.v1.CarryOverReport
+	16, // 22: porestream.v1.ReadRecord.modified_places:type_name -> porestream.v1.ModifiedPlaces
+	18, // 23: porestream.v1.ReadRecord.modified_motifs:type_name -> porestream.v1.ModifiedMotifs
+	22, // 24: porestream.v1.CarryOverQuery.alleles:type_name -> porestream.v1.Alleles
+	22, // 25: porestream.v1.CarryOverReport.called:type_name -> porestream.v1.Alleles
+	24, // 26: porestream.v1.CarryOverReport.reads:type_name -> porestream.v1.AlleleReads
+	1,  // 27: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	27, // 28: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	26, // 29: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
+	29, // 30: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	31, // 31: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	32, // 32: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 33: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	7,  // 34: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	25, // 35: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	7,  // 36: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	28, // 37: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	30, // 38: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	34, // 39: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
+	35, // 40: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
+	7,  // 41: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	28, // 42: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	7,  // 43: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	37, // 44: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
+	7,  // 45: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
+	3,  // 46: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	41, // 47: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -4710,7 +4985,7 @@ func file_stream_streampb_porestream_proto_init() {
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[13].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[16].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
@@ -4720,8 +4995,10 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_ModifiedCalls)(nil),
 		(*ReadRecord_CarryOverQuery)(nil),
 		(*ReadRecord_CarryOverReport)(nil),
+		(*ReadRecord_ModifiedPlaces)(nil),
+		(*ReadRecord_ModifiedMotifs)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[26].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[29].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
@@ -4730,7 +5007,7 @@ func file_stream_streampb_porestream_proto_init() {
 		(*CallRecord_CarryOver)(nil),
 		(*CallRecord_CarryOverEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[29].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[32].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -4744,7 +5021,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -202,7 +202,7 @@ func (h *handler) supportBetween(r *variant.Region, alleles []vrs.Edit) []varian
 func (h *handler) report(id uint64, parts []*streampb.CarryOverReport) ([]stream.Out, error) {
 	var ended []string
 	for _, run := range h.markers.Runs() {
-		if h.markers.Ended(run.GetId()) && h.markers.AwaitsCarryOver(run.GetId()) {
+		if h.markers.Ended(run.GetId()) && !h.ending[run.GetId()] && h.markers.AwaitsCarryOver(run.GetId()) {
 			ended = append(ended, run.GetId())
 		}
 	}
@@ -656,6 +656,7 @@ func (rs *Regions) SilentControls() []string {
 func (w worker) Tick(ctx context.Context, _ time.Time, emit stream.Emitter) error {
 	w.handler.mu.Lock()
 	w.handler.replayed = false
+	w.handler.motifsTick()
 	outs, err := w.handler.carryOverTick()
 	w.handler.mu.Unlock()
 	if err != nil || len(outs) == 0 {

@@ -49,9 +49,11 @@ type Config struct {
 	Regions *Regions
 	// Survey says what is reported, at the end, of places without a variant. By
 	// default nothing is.
-	Survey  variant.SurveyConfig
-	Metrics *Metrics     // nil: none
-	Logger  *slog.Logger // nil: none
+	Survey variant.SurveyConfig
+	// FindMotifs has calls marked by the motifs that the stage methylate finds in the sample: what is final waits for them.
+	FindMotifs bool
+	Metrics    *Metrics     // nil: none
+	Logger     *slog.Logger // nil: none
 	// Tracer takes the spans of traced reads; nil: none are.
 	Tracer *trace.Tracer
 }
@@ -70,6 +72,7 @@ func New(cfg Config) stream.NewHandler {
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
 			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log, mostAssessed: maxAssessed,
 			basecallers: variant.NewBasecallers(cfg.Variant.Network, cfg.NetworkName),
+			found:       make(map[string]*foundMotifs), ending: make(map[string]bool),
 		}
 		cfg.Regions.add(h)
 		return worker{
@@ -107,7 +110,12 @@ type handler struct {
 	work                  variant.Workspace               // of all regions
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
-	replayed              bool // the record is
+	replayed              bool                    // the record is
+	checked               bool                    // what was restored is complete
+	found                 map[string]*foundMotifs // by sample
+	ending                map[string]bool         // runs whose end has come and was not passed on, as motifs have yet to come
+	motifsVersion         uint64                  // of their section
+	waited                int                     // ticks, while some are open
 	answering             answering
 	asking                asking
 	mostAssessed          int      // alleles; see maxAssessed
@@ -141,8 +149,10 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return nil, nil
 	case *streampb.ReadRecord_Model:
 		return nil, h.model(body.Model)
-	case *streampb.ReadRecord_ModifiedCalls: // of the stage that counts modified bases
+	case *streampb.ReadRecord_ModifiedCalls, *streampb.ReadRecord_ModifiedPlaces: // of the stage that counts modified bases
 		return nil, nil
+	case *streampb.ReadRecord_ModifiedMotifs:
+		return h.receiveMotifs(body.ModifiedMotifs)
 	case *streampb.ReadRecord_CarryOverQuery:
 		return h.query(body.CarryOverQuery)
 	case *streampb.ReadRecord_CarryOverReport:
@@ -163,7 +173,7 @@ func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 }
 
 // runEnd makes the calls of the run's samples final, each once all of its runs have
-// ended, and passes the end on. A marker that comes again, because its run was
+// ended and its motifs are known, and passes the end on. A marker that comes again, because its run was
 // sent again, brings out what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	var ended []string // before
@@ -178,31 +188,50 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 	}
 	var outs []stream.Out
 	for _, sample := range stream.SamplesOf(mk.GetRun()) {
-		if !h.markers.SampleEnded(sample) {
+		if !h.settled(sample) {
 			continue
 		}
-		for _, key := range h.sampleRegions(sample) {
-			final, err := h.finalize(h.regions[key])
-			if err != nil {
-				return nil, err
-			}
-			outs = append(outs, final...)
-		}
-		references, err := h.reference(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
+		final, err := h.sampleEnd(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, references...)
+		outs = append(outs, final...)
 	}
 	if !complete {
 		return outs, nil
 	}
+	if h.cfg.FindMotifs {
+		h.ending[mk.GetRun().GetId()] = true
+		h.motifsVersion++
+		ends, err := h.ends()
+		return append(outs, ends...), err
+	}
+	end, err := h.end(mk)
+	return append(outs, end...), err
+}
+
+// sampleEnd returns what is final about a sample. justEnded: it wasn't before.
+func (h *handler) sampleEnd(run, sample string, justEnded bool) ([]stream.Out, error) {
+	var outs []stream.Out
+	for _, key := range h.sampleRegions(sample) {
+		final, err := h.finalize(h.regions[key])
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, final...)
+	}
+	references, err := h.reference(run, sample, justEnded)
+	return append(outs, references...), err
+}
+
+// end passes on the end of a run of which everything that is final has been said.
+func (h *handler) end(mk *streampb.Marker) ([]stream.Out, error) {
 	end, err := h.forward(mk, true)
 	if err != nil || !h.markers.AwaitsCarryOver(mk.GetRun().GetId()) {
-		return append(outs, end...), err
+		return end, err
 	}
 	notified, err := h.notify()
-	return append(append(outs, end...), notified...), err
+	return append(end, notified...), err
 }
 
 // finalize returns what is final about a region, coverage first: a consumer
@@ -333,6 +362,9 @@ func (h *handler) newRegion(key regionKey) (*variant.Region, error) {
 	}
 	if targets := h.cfg.Targets[key.contig]; len(targets.Spans) > 0 {
 		r.SetTargets(targets)
+	}
+	if f := h.found[key.sample]; f != nil {
+		r.UseMotifs(f.known)
 	}
 	return r, nil
 }

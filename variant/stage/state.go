@@ -36,6 +36,9 @@ func (c *Config) fingerprint() string {
 	h := sha256.New()
 	line := func(format string, args ...any) { fmt.Fprintf(h, format+"\n", args...) }
 	line("%s", c.Variant.Fingerprint())
+	if c.FindMotifs {
+		line("motifs of methylate")
+	}
 	for _, contig := range c.Genome.Contigs {
 		line("contig %q %s", contig.Name, contig.Digest())
 	}
@@ -65,6 +68,9 @@ func (h *handler) Sections() []stream.Section {
 	if h.basecallers.Len() > 0 {
 		list = append(list, stream.Section{Name: modelsSection, Version: h.modelsVersion})
 	}
+	if h.cfg.FindMotifs {
+		list = append(list, stream.Section{Name: motifsSection, Version: h.motifsVersion})
+	}
 	for name, key := range h.names {
 		r := h.regions[key]
 		list = append(list, stream.Section{Name: name, Version: r.StateVersion()})
@@ -85,6 +91,9 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 	}
 	if name == modelsSection {
 		return h.appendModels(b), nil
+	}
+	if name == motifsSection {
+		return h.appendMotifs(b), nil
 	}
 	key, ok := h.names[name]
 	if ok {
@@ -109,6 +118,12 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	}
 	if name == modelsSection {
 		if err := h.restoreModels(b); err != nil {
+			return fmt.Errorf("restoring section %q: %w", name, err)
+		}
+		return nil
+	}
+	if name == motifsSection {
+		if err := h.restoreMotifs(b); err != nil {
 			return fmt.Errorf("restoring section %q: %w", name, err)
 		}
 		return nil
@@ -177,6 +192,15 @@ func (h *handler) restored() error {
 	for key, x := range h.restoring {
 		if _, err := x.Region(); err != nil {
 			return fmt.Errorf("the state of sample %s is not complete: %w", key.sample, err)
+		}
+	}
+	if h.checked {
+		return nil
+	}
+	h.checked = true
+	for key, r := range h.regions { // sections come in any order
+		if f := h.found[key.sample]; f != nil {
+			r.UseMotifs(f.known)
 		}
 	}
 	return nil
