@@ -163,6 +163,19 @@ func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok 
 	if revision == r.reported {
 		return Survey{}, revision, false
 	}
+	rows := r.rows()
+	r.version++
+	r.reported = revision
+	return r.Survey(cfg, []Span{{r.start, r.end}}, rows), revision, true
+}
+
+// Provisional surveys stretches of the core by the reads so far, around what is called so far. Blocks end where a stretch does. No state changes.
+func (r *Region) Provisional(cfg SurveyConfig, stretches []Span) Survey {
+	return r.Survey(cfg, stretches, r.rows())
+}
+
+// rows are the REF spans of the variants that are called now.
+func (r *Region) rows() []Span {
 	var rows []Span
 	for t := range r.tiles {
 		for _, a := range r.publishing.alive(t) {
@@ -170,9 +183,7 @@ func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok 
 		}
 	}
 	r.publishing.rest()
-	r.version++
-	r.reported = revision
-	return r.Survey(cfg, []Span{{r.start, r.end}}, Union(rows)), revision, true
+	return Union(rows)
 }
 
 // LeastMappingQuality is MinMappingQuality, or its default.

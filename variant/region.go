@@ -123,6 +123,9 @@ func (r *Region) Index() int { return r.index }
 // have been replaced.
 func (r *Region) Segments() int { return len(r.reads.table) - r.reads.replaced }
 
+// Applied is the number of segments ever applied, replaced ones included: it grows whenever a segment changes the state.
+func (r *Region) Applied() int { return len(r.reads.table) }
+
 // Apply adds a segment. It reports whether the state changed: a segment that was
 // applied before changes nothing. Of one whose mapping quality is too low its place
 // alone is kept, for [Region.Survey]. A segment of a read that goes on is evidence until

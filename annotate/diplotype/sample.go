@@ -15,6 +15,9 @@ type Least struct {
 	Quality int // of GQ, else of RGQ
 }
 
+// DefaultLeast is what is asked for unless somebody says otherwise.
+func DefaultLeast() Least { return Least{Depth: 10, Quality: 10} }
+
 // Sample collects a VCF's genotypes of one sample at a gene's positions, in any order. Positions without a record, or with only one that has failed a filter
 // or has too little evidence, aren't known.
 type Sample struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TypeReference says what a sample has, at the end, in a stretch where nothing was
-// called.
+// TypeReference says what a sample has in a stretch where nothing was called: at the
+// end, or, provisionally, before.
 const TypeReference = "porestream.reference.v1"
 
 // Reference is one revision of it: the blocks and the spans that begin in the stretch.
@@ -21,6 +21,8 @@ type Reference struct {
 	Run           string `json:"run"` // run whose end made it final
 	Sample        string `json:"sample"`
 	Revision      uint64 `json:"revision"`
+	// Provisional says that the sample goes on. Such an event never replaces one that isn't.
+	Provisional bool `json:"provisional,omitempty"`
 
 	Stretch  Stretch          `json:"stretch"`
 	Blocks   []ReferenceBlock `json:"blocks,omitempty"`
@@ -65,7 +67,7 @@ var callabilities = map[streampb.Callability]string{
 // FromReference is the event of a record of the calls topic.
 func FromReference(r *streampb.Reference) Reference {
 	out := Reference{
-		SchemaVersion: SchemaVersion, Run: r.GetRun(), Sample: r.GetSample(), Revision: r.GetRevision(),
+		SchemaVersion: SchemaVersion, Run: r.GetRun(), Sample: r.GetSample(), Revision: r.GetRevision(), Provisional: r.GetProvisional(),
 		Stretch: Stretch{Contig: r.GetContig(), Pos: r.GetStart() + 1, End: r.GetEnd()},
 	}
 	for _, b := range r.GetBlocks() {
@@ -87,7 +89,11 @@ func (r Reference) Record(topic string) (stream.Out, error) {
 		return stream.Out{}, fmt.Errorf("encoding what is reported of %s:%d-%d: %w", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End, err)
 	}
 	key := stream.ReferenceKey(r.Sample, r.Stretch.Contig, r.Stretch.Pos-1)
-	headers := append(CloudEvent(TypeReference, r.Run, ID(TypeReference, r.Run, string(key)+"/"+strconv.FormatUint(r.Revision, 10))),
+	identity := string(key) + "/" + strconv.FormatUint(r.Revision, 10)
+	if r.Provisional {
+		identity += "/provisional"
+	}
+	headers := append(CloudEvent(TypeReference, r.Run, ID(TypeReference, r.Run, identity)),
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End)},
 		stream.Header{Key: "ce_partitionkey", Value: key})
 	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil

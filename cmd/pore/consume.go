@@ -39,6 +39,8 @@ type consumeConfig struct {
 	alerts      bool
 	basecalls   bool
 	methylation bool
+	diplotypes  bool
+	definitions []string
 	filter      string
 	format      string
 	reference   string
@@ -52,12 +54,14 @@ type consumeConfig struct {
 func consumeCommand() *cobra.Command {
 	var cfg consumeConfig
 	cmd := &cobra.Command{
-		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation] [--filter EXPR] [--format text|json|vcf|gvcf|callable|bedmethyl|motifs|regions|vector]",
+		Use:   "consume --brokers HOST:PORT [--alerts|--basecalls|--methylation|--diplotypes] [--filter EXPR] [--format text|json|vcf|gvcf|callable|table|bedmethyl|motifs|regions|vector]",
 		Short: "Follow the annotated variants, the alerts of panels, called reads or modified bases on Kafka",
 		Long: `Follows the variants topic and prints every revision as it appears; with --alerts
 the alerts topic (docs/consume/alerts.md), and every change of a rule's state; with
 --basecalls the called reads (docs/consume/basecalls.md), as FASTQ; with --methylation the
-counts of modified bases (docs/consume/methylation.md), a line for each modification and stretch.
+counts of modified bases (docs/consume/methylation.md), a line for each modification and stretch;
+with --diplotypes what each sample has of the genes of --definitions (docs/consume/diplotypes.md),
+a line whenever that changes, if the processors were started with the same --definitions.
 
 --filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -68,7 +72,8 @@ the blocks without a variant too, and --format callable is a BED of what the rea
 allow to be said of each position, of samples that have ended, if the processors were
 started with --gvcf and --callable. --methylation --format bedmethyl prints the newest
 counts as pore pileup does, --format motifs the motifs that are modified by them, --format regions
-answers to --rules on regions, and --format vector the states of --sites.`,
+answers to --rules on regions, and --format vector the states of --sites. --diplotypes --format table
+is the table of pore diplotype, as it is now.`,
 		Example: `  pore consume --brokers kafka:9092
   pore consume --brokers kafka:9092 --format json --filter 'status == "FINAL" && call.qual > 30'
   pore consume --brokers kafka:9092 --format vcf --ref ref.fa > now.vcf
@@ -84,13 +89,15 @@ answers to --rules on regions, and --format vector the states of --sites.`,
 	flags.BoolVar(&cfg.alerts, "alerts", false, "follow the alerts of panels instead of the variants")
 	flags.BoolVar(&cfg.basecalls, "basecalls", false, "follow the called reads instead, and print FASTQ")
 	flags.BoolVar(&cfg.methylation, "methylation", false, "follow the counts of modified bases instead of the variants")
+	flags.BoolVar(&cfg.diplotypes, "diplotypes", false, "follow what samples have of the genes of --definitions instead of the variants")
+	flags.StringArrayVar(&cfg.definitions, "definitions", nil, "PharmCAT's definitions of a gene's named alleles, JSON, for --diplotypes; may be given several times")
 	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts, --basecalls or --methylation theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
-	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable or, with --methylation, bedmethyl, motifs, regions or vector")
+	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable, with --diplotypes table or, with --methylation, bedmethyl, motifs, regions or vector")
 	cfg.panel.register(flags)
 	flags.StringVar(&cfg.allele, "gvcf-allele", "*", "symbolic allele of --format gvcf: *, or NON_REF for GATK's tools")
 	flags.Var(&cfg.version, "vcf-version", vcfVersionHelp)
-	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --format vcf, gvcf, callable, bedmethyl, motifs, regions and vector")
+	flags.StringVar(&cfg.reference, "ref", "", "reference genome, for --diplotypes and for --format vcf, gvcf, callable, bedmethyl, motifs, regions and vector")
 	flags.StringVar(&cfg.from, "from", "start", "start, or end for what comes from now on")
 	flags.BoolVar(&cfg.untilEnd, "until-end", false, "stop at the end of what is on the topic now")
 	return cmd
@@ -120,9 +127,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := cfg.checkDiplotypes(); err != nil {
+		return err
+	}
 	write, file := consumedFiles[cfg.format]
 	if !file && cfg.format != "text" && cfg.format != "json" {
-		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, bedmethyl, motifs, regions or vector", cfg.format)
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, table, bedmethyl, motifs, regions or vector", cfg.format)
 	}
 	if cfg.panel.rules != "" && cfg.format != regionList || cfg.panel.sites != "" && cfg.format != stateList {
 		return cli.Usagef("--rules goes with --format regions, and --sites with --format vector")
@@ -144,6 +154,10 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return err
 		}
 		cfg.untilEnd = true
+	}
+	namer, err := cfg.namer()
+	if err != nil {
+		return err
 	}
 	client, err := kafka.Connect(ctx, kafkaConfig)
 	if err != nil {
@@ -167,6 +181,9 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	out := bufio.NewWriter(stdout)
 	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions)), methylation: pipeline.NewMethylationFold(int32(partitions))}
+	if namer != nil {
+		show.diplotypes = pipeline.NewDiplotypeFold(namer, int32(partitions))
+	}
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
 		if cfg.basecalls {
@@ -180,6 +197,9 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	})
 	if err != nil {
 		return err
+	}
+	if cfg.format == diplotypeTable {
+		return errors.Join(namer.WriteAll(out, show.diplotypes.Fold()), out.Flush())
 	}
 	if file {
 		g, err := genome.Load(cfg.reference)
@@ -219,10 +239,23 @@ type viewer struct {
 	variants    *pipeline.Fold
 	alerts      *pipeline.AlertFold
 	methylation *pipeline.MethylationFold
+	diplotypes  *pipeline.DiplotypeFold // nil: the others are shown
 }
 
 // take prints what a record brings. One that can't be read is logged and left out.
 func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
+	if w.diplotypes != nil {
+		named, err := w.diplotypes.Add(rec)
+		if err != nil {
+			logger.Warn("ignoring a record", "err", err)
+		}
+		for _, n := range named {
+			if err := w.print(n.Text(), n.JSON); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	v, err := w.variants.Add(rec)
 	if err == nil && v != nil {
 		return w.print(v.Text(), v.JSON)
@@ -305,10 +338,11 @@ var consumedFiles = map[string]func(out io.Writer, g *genome.Genome, sample, any
 	"gvcf": func(out io.Writer, g *genome.Genome, sample, anyAllele string, version vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteGVCF(out, variant.Config{}, version, anyAllele, fold.ReferenceRecords(sample, g), fold.Variants(sample, g.Rank))
 	},
-	bedMethyl:  nil,
-	motifList:  nil,
-	regionList: nil,
-	stateList:  nil,
+	bedMethyl:      nil,
+	motifList:      nil,
+	regionList:     nil,
+	stateList:      nil,
+	diplotypeTable: nil,
 	"callable": func(out io.Writer, g *genome.Genome, sample, _ string, _ vcf.Version, fold *pipeline.Fold) error {
 		return pipeline.WriteCallable(out, fold.ReferenceRecords(sample, g))
 	},
@@ -342,4 +376,44 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 		}
 		return keep, nil
 	}, nil
+}
+
+// diplotypeTable is the format of a table of diplotypes.
+const diplotypeTable = "table"
+
+// checkDiplotypes checks the flags of --diplotypes against the others.
+func (cfg *consumeConfig) checkDiplotypes() error {
+	switch {
+	case !cfg.diplotypes && cfg.format == diplotypeTable:
+		return cli.Usagef("--format table is of diplotypes: it goes with --diplotypes")
+	case !cfg.diplotypes && len(cfg.definitions) > 0:
+		return cli.Usagef("--definitions goes with --diplotypes")
+	case !cfg.diplotypes:
+		return nil
+	case cfg.alerts || cfg.basecalls || cfg.methylation:
+		return cli.Usagef("--diplotypes goes with neither --alerts nor --basecalls nor --methylation")
+	case len(cfg.definitions) == 0:
+		return cli.Usagef("--diplotypes needs --definitions: PharmCAT's definitions of a gene, such as CYP2C19_translation.json")
+	case cfg.reference == "":
+		return cli.Usagef("--diplotypes needs --ref, the reference genome")
+	case cfg.format != "text" && cfg.format != "json" && cfg.format != diplotypeTable:
+		return cli.Usagef("--diplotypes is text, json or table, not %s", cfg.format)
+	}
+	return nil
+}
+
+// namer names alleles by the definitions; nil without --diplotypes.
+func (cfg *consumeConfig) namer() (*pipeline.Namer, error) {
+	if !cfg.diplotypes {
+		return nil, nil //nolint:nilnil // see above
+	}
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return nil, err
+	}
+	genes, err := processor.LoadDefinitions(cfg.definitions, g)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.NewNamer(g, genes), nil
 }

@@ -2,18 +2,15 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/vcf"
 )
 
@@ -45,8 +42,8 @@ that have no name with --combinations only.`,
 	}
 	cmd.Flags().StringArrayVar(&definitions, "definitions", nil, "PharmCAT's definitions of a gene, JSON (required); may be given several times")
 	cmd.Flags().BoolVar(&combinations, "combinations", false, "where no pair of alleles explains the calls, name copies by combinations of alleles and changes besides, as [*6 + *14]; for research")
-	cmd.Flags().IntVar(&least.Depth, "min-depth", 10, "least reads (MIN_DP, else DP) for a position to count, where the calls have them")
-	cmd.Flags().IntVar(&least.Quality, "min-gq", 10, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls have it")
+	cmd.Flags().IntVar(&least.Depth, "min-depth", diplotype.DefaultLeast().Depth, "least reads (MIN_DP, else DP) for a position to count, where the calls have them")
+	cmd.Flags().IntVar(&least.Quality, "min-gq", diplotype.DefaultLeast().Quality, "least quality of the genotype (GQ, else RGQ) for a position to count, where the calls have it")
 	return cmd
 }
 
@@ -54,18 +51,9 @@ func nameAlleles(paths []string, least diplotype.Least, combinations bool, calls
 	if len(paths) == 0 {
 		return cli.Usagef("--definitions is required: PharmCAT's definitions of a gene, such as CYP2C19_translation.json")
 	}
-	var genes []*diplotype.Definitions
-	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		d, err := diplotype.Read(f)
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		genes = append(genes, d)
+	genes, err := processor.LoadDefinitions(paths, nil)
+	if err != nil {
+		return err
 	}
 	in, name, err := openInput(calls, stdin)
 	if err != nil {
@@ -119,40 +107,15 @@ func nameAlleles(paths []string, least diplotype.Least, combinations bool, calls
 		}
 	}
 	out := bufio.NewWriter(stdout)
-	fmt.Fprintln(out, "#sample\tgene\tdiplotypes\talso_possible\tnot_looked_at\tmissing\tunknown_bases\tdefinitions\treason")
+	fmt.Fprintln(out, diplotype.TableHeader)
 	for i := range names {
 		for k, s := range samples[i] {
 			c := s.Call()
 			if c.Refused != "" {
 				fmt.Fprintf(stderr, "%s: sample %s, %s: %s\n", name, names[i], c.Gene, c.Refused)
 			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", names[i], c.Gene, joined(c.Pairs), joined(c.Also), cmp.Or(strings.Join(c.Lost, "; "), "."), positionsOf(c.Missing), positionsOf(c.Unknown), cmp.Or(genes[k].Version, "."), cmp.Or(c.Reason(), combined(c), "."))
+			fmt.Fprintln(out, genes[k].Row(names[i], c))
 		}
 	}
 	return out.Flush()
-}
-
-// combined says that pairs are of combinations of alleles.
-func combined(c diplotype.Call) string {
-	if c.Combined {
-		return "combinations: no pair of alleles has these bases"
-	}
-	return ""
-}
-
-// joined are pairs with semicolons between them, as names hold commas and blanks.
-func joined(pairs []diplotype.Pair) string {
-	var words []string
-	for _, p := range pairs {
-		words = append(words, p.String())
-	}
-	return cmp.Or(strings.Join(words, "; "), ".")
-}
-
-func positionsOf(list []diplotype.Position) string {
-	var words []string
-	for _, p := range list {
-		words = append(words, cmp.Or(p.Name, strconv.Itoa(p.Pos)))
-	}
-	return cmp.Or(strings.Join(words, ","), ".")
 }

@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -18,6 +21,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/aligntest"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/haplotype"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/genome"
@@ -29,6 +33,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/vcf"
 	"github.com/porestream/porestream/watchlist"
 	watchstage "github.com/porestream/porestream/watchlist/stage"
 )
@@ -40,9 +45,17 @@ type lab struct {
 	haplotypes annotatestage.GeneHaplotypes
 	watch      *watchlist.Watch
 	targets    map[string]variant.Targets
+	namer      *Namer
+	gene       *diplotype.Definitions
 }
 
 const labPanels = "sha256:panels"
+
+// labGene is a gene with a position where the recording has a variant, and one where it has none.
+const labGene = `{"formatVersion": "2", "version": "1", "gene": "cI", "chromosome": "J02459.1", "genomeBuild": "lambda", "variants": [
+	{"position": 37589, "rsid": "rs1", "ref": "C", "alts": ["T"], "cpicToVcfAlleleMap": {"C": "C", "T": "T"}},
+	{"position": 46213, "rsid": "rs2", "ref": "G", "alts": ["A"], "cpicToVcfAlleleMap": {"G": "G", "A": "A"}}],
+	"namedAlleles": [{"name": "*1", "reference": true, "cpicAlleles": ["C", "G"]}, {"name": "*2", "cpicAlleles": ["T", null], "corePositions": [37589]}]}`
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
@@ -68,6 +81,10 @@ func newLab(t testing.TB) *lab {
 		on.Named = append(on.Named, variant.Named{Name: n.Name, Pos: n.Pos, Alleles: n.Alleles})
 		l.targets[n.Contig] = on
 	}
+	l.gene, err = diplotype.Read(strings.NewReader(labGene))
+	require.NoError(t, err)
+	require.NoError(t, l.gene.On(l.genome))
+	l.namer = NewNamer(l.genome, []*diplotype.Definitions{l.gene})
 	return l
 }
 
@@ -115,7 +132,7 @@ func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[st
 		})},
 		{names.Reads, variantstage.New(variantstage.Config{
 			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
-			Survey: variant.SurveyConfig{Blocks: true, Callable: true}, FindMotifs: true,
+			Survey: variant.SurveyConfig{Blocks: true, Callable: true}, FindMotifs: true, Followed: map[string][]int{"J02459.1": {37588, 46212}},
 		})},
 		{names.Calls, annotatestage.New(annotatestage.Config{
 			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
@@ -401,6 +418,13 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		require.NoError(t, WriteGVCF(&gvcf, variant.Config{}, "", variant.AnyAllele, records, variants.Variants(sample, l.genome.Rank)))
 		require.NoError(t, WriteCallable(&callable, records))
 		files[sample+".g.vcf"], files[sample+".bed"] = gvcf.String(), callable.String()
+		var named bytes.Buffer
+		out := bufio.NewWriter(&named)
+		require.NoError(t, l.namer.Write(out, variants, sample))
+		require.NoError(t, out.Flush())
+		files[sample+".diplotypes"] = named.String()
+		require.Equal(t, diplotype.TableHeader+"\n"+ofGVCF(t, l.gene, sample, files[sample+".g.vcf"])+"\n", named.String())
+		require.Equal(t, named.String(), l.followed(t, w.topics[names.Variants])[sample])
 		var said bytes.Buffer
 		for _, a := range alerts.Alerts(sample) {
 			a := *a
@@ -425,6 +449,40 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		}
 	}
 	return files
+}
+
+// ofGVCF is the row of the calls of a gVCF.
+func ofGVCF(t testing.TB, d *diplotype.Definitions, sample, text string) string {
+	t.Helper()
+	r, err := vcf.NewReader(strings.NewReader(text))
+	require.NoError(t, err)
+	s := diplotype.NewSample(d, diplotype.DefaultLeast())
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return d.Row(sample, s.Call()).String()
+		}
+		require.NoError(t, err)
+		require.NoError(t, s.Add(rec, 0))
+	}
+}
+
+// followed is what somebody who follows the topic reads last of each sample, as a table.
+func (l *lab) followed(t testing.TB, topic [][]stream.Record) map[string]string {
+	t.Helper()
+	f := NewDiplotypeFold(l.namer, int32(len(topic)))
+	said := make(map[string]string)
+	for _, log := range topic {
+		for _, rec := range log {
+			list, err := f.Add(rec)
+			require.NoError(t, err)
+			for _, n := range list {
+				said[n.Sample] = fmt.Sprintf("%s\n%s\n", diplotype.TableHeader, n.Row)
+				require.True(t, strings.HasPrefix(n.Text(), n.Status+" "+n.Sample+" cI "), n.Text())
+			}
+		}
+	}
+	return said
 }
 
 // twice counts the records of what is public that are there more than once, and

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	alignstage "github.com/porestream/porestream/align/stage"
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/genome"
@@ -120,6 +121,8 @@ type Result struct {
 	Summary     Summary
 	// VCFVersion is the least version of the files of variants.
 	VCFVersion vcf.Version
+	// Definitions are of named alleles, by which samples are called as diplotypes; none: they aren't.
+	Definitions []*diplotype.Definitions
 }
 
 // Run plays the signal, processes it until every run in it has ended and
@@ -383,7 +386,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		summary.Skipped = int64(p.Skipped())
 		summary.Rejected += summary.Skipped
 	}
-	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Variant: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Methylation: methylated, Summary: summary, VCFVersion: r.cfg.VCFVersion}, nil
+	return &Result{Genome: r.engines.Genome, Runs: r.runs(player), Variant: r.engines.VariantConfig(), Survey: r.cfg.Engines.Survey, Fold: fold, Alerts: alerts, Methylation: methylated, Summary: summary, VCFVersion: r.cfg.VCFVersion, Definitions: r.engines.Definitions}, nil
 }
 
 func (r *run) close(ctx context.Context, producer *kafka.Producer) error {

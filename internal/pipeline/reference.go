@@ -27,9 +27,18 @@ type referencePlace struct {
 }
 
 type reference struct {
-	revision uint64
-	record   stream.Record
-	read     bool // it was made of reads
+	revision    uint64
+	provisional bool
+	record      stream.Record
+	read        bool // it was made of reads
+}
+
+// olderThan reports whether an event takes the place of r: one of the end that of a provisional one, else one of a higher revision.
+func (r reference) olderThan(ref *event.Reference) bool {
+	if r.provisional != ref.Provisional && r.revision > 0 {
+		return r.provisional
+	}
+	return ref.Revision > r.revision
 }
 
 func (r references) add(rec stream.Record) error {
@@ -38,8 +47,8 @@ func (r references) add(rec stream.Record) error {
 		return err
 	}
 	place := referencePlace{ref.Sample, ref.Stretch.Contig, ref.Stretch.Pos}
-	if ref.Revision > r[place].revision {
-		r[place] = reference{ref.Revision, rec, showsReads(ref)}
+	if r[place].olderThan(ref) {
+		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref)}
 	}
 	return nil
 }
@@ -93,7 +102,9 @@ func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, 
 				if err != nil {
 					return err
 				}
-				events = append(events, ref)
+				if !ref.Provisional {
+					events = append(events, ref)
+				}
 			}
 			if len(events) == 0 {
 				return fmt.Errorf("sample %s: nothing was reported of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
@@ -105,6 +116,27 @@ func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, 
 		}
 	}
 	return nil
+}
+
+// blocks are those of the events of a region.
+func (t ReferenceRecords) blocks(contig *genome.Contig, start, end int, events []*event.Reference) ([]variant.Block, error) {
+	var blocks []variant.Block
+	for _, e := range events {
+		for _, b := range e.Blocks {
+			block := variant.Block{
+				Span:  variant.Span{Start: int(b.Pos) - 1, End: int(b.End)},
+				Depth: int(b.Depth), MinDepth: int(b.MinDepth), Quality: int(b.Quality),
+			}
+			for _, l := range b.PhredLikelihoods {
+				block.Likelihoods = append(block.Likelihoods, int(l))
+			}
+			if len(block.Likelihoods) < 2 || block.Start < start || block.End <= block.Start || block.End > end {
+				return nil, fmt.Errorf("sample %s: what was reported of %s:%d-%d can't be a block", t.sample, contig.Name, b.Pos, b.End)
+			}
+			blocks = append(blocks, block)
+		}
+	}
+	return blocks, nil
 }
 
 // WriteGVCF writes the variants of one sample, which are in the order of the file, and
@@ -126,21 +158,9 @@ func WriteGVCF(w io.Writer, caller variant.Config, version vcf.Version, anyAllel
 			calls = append(calls, variants[0].ToCall())
 			variants = variants[1:]
 		}
-		var blocks []variant.Block
-		for _, e := range events {
-			for _, b := range e.Blocks {
-				block := variant.Block{
-					Span:  variant.Span{Start: int(b.Pos) - 1, End: int(b.End)},
-					Depth: int(b.Depth), MinDepth: int(b.MinDepth), Quality: int(b.Quality),
-				}
-				for _, l := range b.PhredLikelihoods {
-					block.Likelihoods = append(block.Likelihoods, int(l))
-				}
-				if len(block.Likelihoods) < 2 || block.Start < start || block.End <= block.Start || block.End > end {
-					return fmt.Errorf("sample %s: what was reported of %s:%d-%d can't be a block", records.sample, contig.Name, b.Pos, b.End)
-				}
-				blocks = append(blocks, block)
-			}
+		blocks, err := records.blocks(contig, start, end, events)
+		if err != nil {
+			return err
 		}
 		if len(blocks) == 0 && len(calls) == 0 {
 			return fmt.Errorf("sample %s: no block was reported of %s:%d-%d: the processors were started without --gvcf", records.sample, contig.Name, start+1, end)
@@ -202,6 +222,13 @@ func (r *Result) writeReference(prefix func(name string) string, sample string, 
 		return nil
 	}
 	records := r.Fold.ReferenceRecords(sample, r.Genome)
+	if len(r.Definitions) > 0 {
+		if err := wholefile.Write(prefix("diplotypes.tsv"), func(w *bufio.Writer) error {
+			return NewNamer(r.Genome, r.Definitions).Write(w, r.Fold, sample)
+		}); err != nil {
+			return err
+		}
+	}
 	if r.Survey.GVCF {
 		if err := wholefile.Write(prefix("variants.g.vcf"), func(w *bufio.Writer) error {
 			return WriteGVCF(w, r.Variant, r.VCFVersion, r.Survey.Symbol(), records, variants)

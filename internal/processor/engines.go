@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/align/primer"
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/haplotype"
 	sequence "github.com/porestream/porestream/annotate/network"
 	"github.com/porestream/porestream/annotate/source"
@@ -95,14 +96,16 @@ type Options struct {
 	Index     string         // file of the minimap2 index; empty: it is made anew
 	Variant   variant.Config // thresholds; Calling completes them
 	Calling   Calling
-	Survey    Survey   // what is reported of places without a variant
-	Panels    []string // watch-lists, YAML; none: nothing is watched
-	Sources   []string // compiled sources of known variants
-	Functions []string // files of functions of genes and proteins
-	Scoring   Scoring  // sequence networks of the annotate stage
-	Signal    Signal   // what the basecall stage may take
-	Barcoding Barcoding
-	Adaptive  Adaptive // what the adaptive stage decides
+	Survey    Survey // what is reported of places without a variant
+	// Definitions are files of named alleles, whose positions are reported while runs go on; none: no diplotypes.
+	Definitions []string
+	Panels      []string // watch-lists, YAML; none: nothing is watched
+	Sources     []string // compiled sources of known variants
+	Functions   []string // files of functions of genes and proteins
+	Scoring     Scoring  // sequence networks of the annotate stage
+	Signal      Signal   // what the basecall stage may take
+	Barcoding   Barcoding
+	Adaptive    Adaptive // what the adaptive stage decides
 	// Methylation says which calls of modified bases count.
 	Methylation Methylation
 	// ModifiedBases are models, files, by which the basecall stage says which bases are modified.
@@ -120,29 +123,30 @@ type Options struct {
 // Engines are what the stages compute with. They are loaded once per process
 // and shared by all of its workers.
 type Engines struct {
-	Genome     *genome.Genome
-	Annotator  *annotate.Annotator // annotate stage, and panels
-	Sources    *source.Set         // nil: none
-	Watch      *watchlist.Watch    // nil: no panels
-	Caller     *basecall.Caller    // basecall and adaptive stages; nil where runs have models of their own
-	models     *runModels          // basecall stage; nil: all runs have Caller
-	modified   *modifiers          // basecall stage; nil: nothing is said of modified bases
-	variant    variant.Config
-	network    *network.Network // variant stage; nil: the analytic model
-	strict     bool             // variant stage: reads that the network wasn't made for are refused
-	survey     variant.SurveyConfig
-	signal     Signal
-	barcoding  Barcoding
-	primers    *primer.Scheme           // basecall and align stages; nil: none
-	finisher   *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
-	haplotypes annotatestage.Haplotypes // annotate stage
-	scorer     *sequence.Scorer         // annotate stage; nil: no networks
-	genes      string                   // fingerprint of reference and gene model
-	panels     string                   // fingerprint
-	biomarkers []io.Closer              // watch stage: networks that panels ask
-	index      *minimap.Index
-	aligners   *minimap.Pool // basecall and align stages
-	deciders   *deciders     // adaptive stage; nil without
+	Genome      *genome.Genome
+	Definitions []*diplotype.Definitions // of named alleles; none: no diplotypes
+	Annotator   *annotate.Annotator      // annotate stage, and panels
+	Sources     *source.Set              // nil: none
+	Watch       *watchlist.Watch         // nil: no panels
+	Caller      *basecall.Caller         // basecall and adaptive stages; nil where runs have models of their own
+	models      *runModels               // basecall stage; nil: all runs have Caller
+	modified    *modifiers               // basecall stage; nil: nothing is said of modified bases
+	variant     variant.Config
+	network     *network.Network // variant stage; nil: the analytic model
+	strict      bool             // variant stage: reads that the network wasn't made for are refused
+	survey      variant.SurveyConfig
+	signal      Signal
+	barcoding   Barcoding
+	primers     *primer.Scheme           // basecall and align stages; nil: none
+	finisher    *finish.Finisher         // basecall and align stages; nil: reads stay as they are called
+	haplotypes  annotatestage.Haplotypes // annotate stage
+	scorer      *sequence.Scorer         // annotate stage; nil: no networks
+	genes       string                   // fingerprint of reference and gene model
+	panels      string                   // fingerprint
+	biomarkers  []io.Closer              // watch stage: networks that panels ask
+	index       *minimap.Index
+	aligners    *minimap.Pool // basecall and align stages
+	deciders    *deciders     // adaptive stage; nil without
 	// methylation: modified bases are counted, of calls that the filter lets through.
 	methylation bool
 	findMotifs  bool // by these
@@ -165,6 +169,9 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
 	e.methylation, e.findMotifs = opts.Methylation.On, opts.Methylation.FindMotifs
 	if e.filter, err = opts.Methylation.filter(); err != nil {
+		return nil, err
+	}
+	if e.Definitions, err = LoadDefinitions(opts.Definitions, g); err != nil {
 		return nil, err
 	}
 	if opts.Primers != "" {

@@ -21,6 +21,7 @@ type Flags struct {
 	Calling                                          Calling
 	Scoring                                          Scoring
 	Survey                                           Survey
+	Definitions                                      []string
 	Panels, Sources, Functions                       []string
 	Signal                                           Signal
 	Barcoding                                        Barcoding
@@ -47,6 +48,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	f.Barcoding.Register(flags)
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
+	flags.StringArrayVar(&f.Definitions, "definitions", nil, definitionsHelp)
 	f.Methylation.Register(flags)
 	flags.StringSliceVar(&f.ModifiedBases, "modified-bases", nil, ModifiedBasesHelp)
 	f.Scoring.Register(flags)
@@ -104,12 +106,15 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.RunModels.validate(f.Model); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
+	survey := f.Survey
+	survey.GVCF = survey.GVCF || len(f.Definitions) > 0
 	opts := Options{
-		Stages: stages, Reference: f.Reference, Genes: f.Genes,
+		Definitions: f.Definitions,
+		Stages:      stages, Reference: f.Reference, Genes: f.Genes,
 		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index, Primers: f.Primers,
 		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
 		Scoring: f.Scoring,
-		Calling: f.Calling, Survey: f.Survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, ModifiedBases: f.ModifiedBases, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
+		Calling: f.Calling, Survey: survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, ModifiedBases: f.ModifiedBases, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
 	}
 	return opts, usageOfRunModels(opts)
 }

@@ -160,7 +160,7 @@ func (p *Processor) Run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Variant: e.variant,
-				Targets: e.targets(), Panels: e.panels, Survey: e.survey, FindMotifs: e.findMotifs, Regions: p.cfg.Regions,
+				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Followed: e.followed(), FindMotifs: e.findMotifs, Regions: p.cfg.Regions,
 				NetworkName: e.VariantModel(), Refuse: e.refuser(refused),
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})

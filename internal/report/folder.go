@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/watchlist"
@@ -36,9 +37,10 @@ type sample struct {
 	vcf      string // file name
 	variants []*event.Variant
 	alerts   []*watchlist.Alert
-	panels   bool      // there are alerts, if only none
-	control  string    // what kind of a control it is; empty: none
-	depth    *coverage // nil: there is no gVCF
+	panels   bool            // there are alerts, if only none
+	control  string          // what kind of a control it is; empty: none
+	depth    *coverage       // nil: there is no gVCF
+	named    []diplotype.Row // of named alleles
 }
 
 // readFolder reads the folder of a run.
@@ -94,11 +96,38 @@ func readSample(dir, name, vcf string) (*sample, error) {
 		}
 		s.alerts = slices.DeleteFunc(s.alerts, func(a *watchlist.Alert) bool { return a == nil })
 	}
+	if s.named, err = readDiplotypes(file("diplotypes.tsv")); err != nil {
+		return nil, err
+	}
 	s.depth, err = readDepth(file("variants.g.vcf"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
 	return s, err
+}
+
+// readDiplotypes reads the table of named alleles; nothing, if the run was asked for none.
+func readDiplotypes(path string) ([]diplotype.Row, error) {
+	text, err := readWhole(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, rest, _ := strings.Cut(string(text), "\n")
+	if head != diplotype.TableHeader {
+		return nil, fmt.Errorf("%s: is no table of named alleles by this version of pore run", path)
+	}
+	var rows []diplotype.Row
+	for line := range strings.Lines(rest) {
+		row, err := diplotype.ParseRow(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, len(rows)+2, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 func readWhole(path string) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/watchlist"
@@ -138,6 +139,13 @@ type sampleView struct {
 	Control  string // what kind of a control it is; empty: none
 	Carried  []variantRow
 	Measured bool
+	Named    []namedRow
+}
+
+// namedRow is what a sample has of a gene with named alleles.
+type namedRow struct {
+	Gene, Diplotype, Also, Unexamined, Missing, Reason string
+	Sure                                               bool // one diplotype, no other possible, nothing missing
 }
 
 type finding struct {
@@ -269,6 +277,9 @@ func (s *sample) view(n int, markers []*marker, mixed bool, words map[watchlist.
 	slices.SortStableFunc(v.Findings, func(a, b finding) int { return rank[a.Kind] - rank[b.Kind] })
 	v.Verdict = verdictOf(s, given, mixed)
 	s.listVariants(&v)
+	for i := range s.named {
+		v.Named = append(v.Named, namedOf(&s.named[i]))
+	}
 	if s.depth != nil {
 		v.Measured = true
 		for _, d := range s.depth.contigs[:min(maxContigs, len(s.depth.contigs))] {
@@ -351,6 +362,29 @@ func (s *sample) listVariants(v *sampleView) {
 			v.Carried = append(v.Carried, row)
 		}
 	}
+}
+
+func namedOf(r *diplotype.Row) namedRow {
+	list := func(words []string) string { return cmp.Or(strings.Join(words, "; "), "none") }
+	row := namedRow{
+		Gene: r.Gene, Diplotype: cmp.Or(strings.Join(r.Diplotypes, " or "), "not called"), Also: list(r.AlsoPossible), Unexamined: list(r.Unexamined),
+		Missing: list(r.Missing), Reason: r.Reason,
+		Sure: len(r.Diplotypes) == 1 && len(r.AlsoPossible)+len(r.Unexamined)+len(r.Missing)+len(r.UnknownBases) == 0,
+	}
+	if len(r.UnknownBases) > 0 {
+		row.Reason = strings.TrimPrefix(row.Reason+": "+strings.Join(r.UnknownBases, ", "), ": ")
+	}
+	switch {
+	case row.Sure:
+		row.Reason = cmp.Or(row.Reason, "all positions are covered, and no other pair explains them")
+	case row.Reason == "" && len(r.Diplotypes) > 1:
+		row.Reason = "the calls don't show which: phase isn't known, or positions are missing"
+	case row.Reason == "" && len(r.Missing) > 0:
+		row.Reason = "what is not covered is not assumed to be the reference"
+	case row.Reason == "":
+		row.Reason = "other pairs explain the calls, too"
+	}
+	return row
 }
 
 func rowOf(e *event.Variant) variantRow {
@@ -511,10 +545,13 @@ func (v *view) versions(r *results) {
 	add("basecalling model", s.Model)
 	add("device", strings.TrimSpace(s.Device+" "+s.Precision))
 	add("variant model", s.VariantModel)
-	panels, genes, sources := make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	panels, genes, sources, alleles := make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, sample := range r.samples {
 		for _, a := range sample.alerts {
 			panels[strings.TrimSpace(a.Panel.ID+" "+a.Panel.Version)+", "+a.Panel.Hash] = true
+		}
+		for _, n := range sample.named {
+			alleles[strings.TrimSpace(n.Gene+" "+n.Definitions)] = true
 		}
 		for _, e := range sample.variants {
 			if e.Annotation.GeneModels != "" {
@@ -530,6 +567,9 @@ func (v *view) versions(r *results) {
 	}
 	for _, g := range slices.Sorted(maps.Keys(genes)) {
 		add("gene models", g)
+	}
+	for _, a := range slices.Sorted(maps.Keys(alleles)) {
+		add("named alleles", a)
 	}
 	for _, k := range slices.Sorted(maps.Keys(sources)) {
 		add("source", k)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/report"
@@ -52,6 +53,11 @@ func plate(t testing.TB, samples, markers int, change func(s *pipeline.Summary, 
 		v := event.Variant{SchemaVersion: 1, Sample: name, Revision: 1, Status: "FINAL", Allele: event.Allele{VRSID: "v", Contig: "chr 1", Pos: 77, Ref: "A", Alt: strings.Repeat("ACGT", 20)},
 			Call: event.Call{Qual: 50, Depth: 20, AltForward: 9, AltReverse: 8}, Annotation: annotate.Annotation{MostSevere: annotate.MostSevere{Term: "missense_variant", Impact: annotate.Moderate, Gene: "g"}}}
 		put(t, filepath.Join(dir, prefix+"variants.jsonl"), v)
+		if i < 2 {
+			put(t, filepath.Join(dir, prefix+"diplotypes.tsv"), diplotype.TableHeader+"\n"+[]string{
+				name + "\tCYP2C19\t*1/*17\t.\t.\t.\t.\t2025-11\t.\n", name + "\tUGT1A1\t*1/*6; *1/*27\t*1/*1\t*80\trs1,rs2\t.\t.\t.\n",
+			}[i])
+		}
 		if i != 1 {
 			put(t, filepath.Join(dir, prefix+"variants.g.vcf"), "##fileformat=VCFv4.2\n##contig=<ID=chr 1,length=1000>\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\n"+
 				"chr 1\t1\t.\tA\t<*>\t.\t.\tEND=500\tGT:DP:MIN_DP\t0:30:20\nchr 1\t501\t.\tA\tC\t50\tPASS\t.\tGT:DP\t1:5\n")
@@ -86,7 +92,8 @@ func TestReport(t *testing.T) {
 		"findings: gene", "not callable, which is not negative", "lineage b.1.1.7", "Reads of several basecalling models are mixed",
 		`<span class="unseen">NOT_CALLABLE</span></a>`, "depth 3, 15 needed; 1 of 3 positions not callable",
 		"1000 bases; depth: median 20, least tenth up to 20; 50.0 % below 10, 49.9 % without reads", "Not recorded: pore run --gvcf records it.",
-		"http://localhost:60151/goto?locus=chr&#43;1%3A17-138", "ACGTACGTACGT… (80 bases)", "r9-r10-pileup", "first 3, sha256:00", "none: no barcode",
+		"http://localhost:60151/goto?locus=chr&#43;1%3A17-138", "ACGTACGTACGT… (80 bases)", "<b>*1/*17</b></td><td>none</td>", "<td>*1/*6 or *1/*27</td><td>*1/*1</td><td>rs1; rs2</td><td>*80</td><td>the calls don&#39;t show which", "<dd>CYP2C19 2025-11</dd>",
+		"r9-r10-pileup", "first 3, sha256:00", "none: no barcode",
 	} {
 		assert.Contains(t, text, want)
 	}

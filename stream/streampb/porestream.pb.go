@@ -3108,17 +3108,19 @@ func (x *Shown) GetDepth() uint32 {
 
 // Reference is one revision of what a sample's reads show, at the end of the sample,
 // where nothing was called: the blocks and spans that begin in one interval of a
-// region. They may end behind the interval, within the region.
+// region. They may end behind the interval, within the region. A provisional one says
+// it before the end, by the reads so far, and never replaces one of the end.
 type Reference struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // run whose end made the region final
 	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
 	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
-	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`       // of the interval, 0-based
-	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // of the interval, 0-based, behind its last position
-	Revision      uint64                 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"` // grows with the reads of the region; 1 without a read
-	Blocks        []*ReferenceBlock      `protobuf:"bytes,7,rep,name=blocks,proto3" json:"blocks,omitempty"`      // ascending; none if they were not asked for
-	Callable      []*CallableSpan        `protobuf:"bytes,8,rep,name=callable,proto3" json:"callable,omitempty"`  // likewise
+	Start         int64                  `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`             // of the interval, 0-based
+	End           int64                  `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`                 // of the interval, 0-based, behind its last position
+	Revision      uint64                 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`       // grows with the reads of the region; 1 without a read
+	Blocks        []*ReferenceBlock      `protobuf:"bytes,7,rep,name=blocks,proto3" json:"blocks,omitempty"`            // ascending; none if they were not asked for
+	Callable      []*CallableSpan        `protobuf:"bytes,8,rep,name=callable,proto3" json:"callable,omitempty"`        // likewise
+	Provisional   bool                   `protobuf:"varint,9,opt,name=provisional,proto3" json:"provisional,omitempty"` // the sample goes on; run is that of the newest read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3207,6 +3209,13 @@ func (x *Reference) GetCallable() []*CallableSpan {
 		return x.Callable
 	}
 	return nil
+}
+
+func (x *Reference) GetProvisional() bool {
+	if x != nil {
+		return x.Provisional
+	}
+	return false
 }
 
 // ReferenceBlock is a run of positions without a variant, of similar confidence.
@@ -4708,7 +4717,7 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x03alt\x18\x04 \x01(\tR\x03alt\x12\x18\n" +
 	"\aforward\x18\x05 \x01(\rR\aforward\x12\x18\n" +
 	"\areverse\x18\x06 \x01(\rR\areverse\x12\x14\n" +
-	"\x05depth\x18\a \x01(\rR\x05depth\"\x81\x02\n" +
+	"\x05depth\x18\a \x01(\rR\x05depth\"\xa3\x02\n" +
 	"\tReference\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x16\n" +
@@ -4717,7 +4726,8 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x03end\x18\x05 \x01(\x03R\x03end\x12\x1a\n" +
 	"\brevision\x18\x06 \x01(\x04R\brevision\x125\n" +
 	"\x06blocks\x18\a \x03(\v2\x1d.porestream.v1.ReferenceBlockR\x06blocks\x127\n" +
-	"\bcallable\x18\b \x03(\v2\x1b.porestream.v1.CallableSpanR\bcallable\"\xb2\x01\n" +
+	"\bcallable\x18\b \x03(\v2\x1b.porestream.v1.CallableSpanR\bcallable\x12 \n" +
+	"\vprovisional\x18\t \x01(\bR\vprovisional\"\xb2\x01\n" +
 	"\x0eReferenceBlock\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x03R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x03R\x03end\x12\x14\n" +

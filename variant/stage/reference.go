@@ -1,6 +1,9 @@
 package stage
 
 import (
+	"math/bits"
+	"slices"
+
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -66,13 +69,7 @@ func stretches(found variant.Survey, start, end int) []*streampb.Reference {
 	of := func(at int) *streampb.Reference { return list[(at-start)/stretchWidth] }
 	for _, b := range found.Blocks {
 		r := of(b.Start)
-		block := &streampb.ReferenceBlock{
-			Start: int64(b.Start), End: int64(b.End), Depth: uint32(b.Depth), MinDepth: uint32(b.MinDepth), Quality: uint32(b.Quality),
-		}
-		for _, l := range b.Likelihoods {
-			block.PhredLikelihoods = append(block.PhredLikelihoods, uint32(l))
-		}
-		r.Blocks = append(r.Blocks, block)
+		r.Blocks = append(r.Blocks, blockOf(b))
 	}
 	for _, s := range found.Callable {
 		r := of(s.Start)
@@ -91,4 +88,80 @@ func (h *handler) encodeReference(r *streampb.Reference) (stream.Out, error) {
 		Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(r.GetSample(), r.GetContig(), h.cfg.CallsPartitions),
 		Key: stream.ReferenceKey(r.GetSample(), r.GetContig(), r.GetStart()), Value: value,
 	}, nil
+}
+
+// followed are the stretches of each region, within its bounds, that hold positions somebody waits for while runs go on.
+type followed map[regionKey][]variant.Span // of no sample
+
+func (c *Config) followed() followed {
+	list := make(followed)
+	for name, positions := range c.Followed {
+		contig := c.Genome.Contig(name)
+		if contig == nil {
+			continue
+		}
+		for _, at := range positions {
+			if at < 0 || at >= len(contig.Seq) {
+				continue
+			}
+			region := at / align.RegionWidth
+			start, end := align.RegionBounds(region, len(contig.Seq))
+			start += (at - start) / stretchWidth * stretchWidth
+			key := regionKey{contig: name, region: uint32(region)}
+			list[key] = append(list[key], variant.Span{Start: start, End: min(end, start+stretchWidth)})
+		}
+	}
+	for key, spans := range list {
+		slices.SortFunc(spans, func(a, b variant.Span) int { return a.Start - b.Start })
+		list[key] = slices.Compact(spans)
+	}
+	return list
+}
+
+// isMilestone reports whether a number of segments is one of those at which a region's stretches are reported again: up to eight each, then four in each
+// doubling. It depends on the number alone, so that a worker that takes over goes on as the one before would have.
+func isMilestone(segments int) bool {
+	low := max(0, bits.Len(uint(segments))-3)
+	return segments>>low<<low == segments
+}
+
+// provisional returns what the reads so far show, where nothing is called, of the stretches of a region that are followed.
+func (h *handler) provisional(key regionKey, region *variant.Region, run string) ([]stream.Out, error) {
+	stretches := h.followed[regionKey{contig: key.contig, region: key.region}]
+	if len(stretches) == 0 || !isMilestone(region.Applied()) || h.markers.SampleEnded(key.sample) {
+		return nil, nil
+	}
+	survey := h.cfg.Survey
+	survey.Blocks, survey.Callable = true, false
+	found := region.Provisional(survey, stretches)
+	var outs []stream.Out
+	for _, s := range stretches {
+		r := &streampb.Reference{
+			Run: run, Sample: key.sample, Contig: key.contig, Start: int64(s.Start), End: int64(s.End), Revision: uint64(region.Applied()), Provisional: true,
+		}
+		for _, b := range found.Blocks {
+			if s.Start <= b.Start && b.Start < s.End {
+				r.Blocks = append(r.Blocks, blockOf(b))
+			}
+		}
+		if !slices.ContainsFunc(r.GetBlocks(), func(b *streampb.ReferenceBlock) bool { return b.GetDepth() > 0 || b.GetQuality() > 0 }) {
+			continue // no read is there yet
+		}
+		out, err := h.encodeReference(r)
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, out)
+	}
+	return outs, nil
+}
+
+func blockOf(b variant.Block) *streampb.ReferenceBlock {
+	block := &streampb.ReferenceBlock{
+		Start: int64(b.Start), End: int64(b.End), Depth: uint32(b.Depth), MinDepth: uint32(b.MinDepth), Quality: uint32(b.Quality),
+	}
+	for _, l := range b.Likelihoods {
+		block.PhredLikelihoods = append(block.PhredLikelihoods, uint32(l))
+	}
+	return block
 }

@@ -50,6 +50,8 @@ type Config struct {
 	// Survey says what is reported, at the end, of places without a variant. By
 	// default nothing is.
 	Survey variant.SurveyConfig
+	// Followed are positions, 0-based by contig, around which that is reported while runs go on, too.
+	Followed map[string][]int
 	// FindMotifs has calls marked by the motifs that the stage methylate finds in the sample: what is final waits for them.
 	FindMotifs bool
 	Metrics    *Metrics     // nil: none
@@ -64,13 +66,13 @@ func New(cfg Config) stream.NewHandler {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Metrics.against(cfg.Genome)
-	fingerprint := cfg.fingerprint()
+	fingerprint, follows := cfg.fingerprint(), cfg.followed()
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
 		h := &handler{
 			cfg: cfg, partition: partition, partitions: partitions,
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
-			fingerprint: fingerprint, spans: newSpans(cfg.Tracer), log: log, mostAssessed: maxAssessed,
+			fingerprint: fingerprint, followed: follows, spans: newSpans(cfg.Tracer), log: log, mostAssessed: maxAssessed,
 			basecallers: variant.NewBasecallers(cfg.Variant.Network, cfg.NetworkName),
 			found:       make(map[string]*foundMotifs), ending: make(map[string]bool),
 		}
@@ -110,6 +112,7 @@ type handler struct {
 	work                  variant.Workspace               // of all regions
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
+	followed              followed
 	replayed              bool                    // the record is
 	checked               bool                    // what was restored is complete
 	found                 map[string]*foundMotifs // by sample
@@ -321,7 +324,7 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 		h.open(key, region)
 	}
 	if uncertain {
-		return nil, nil
+		return h.provisional(key, region, s.GetRun())
 	}
 	evaluation := h.spans.evaluate(key, s, span)
 	revisions, err := region.Evaluate()
@@ -339,8 +342,13 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 		return nil, err
 	}
 	evaluation.done(revisions, calls, coverage)
+	// Behind the calls, as coverage is, for the same reason.
+	references, err := h.provisional(key, region, s.GetRun())
+	if err != nil {
+		return nil, err
+	}
 	notified, err := h.late(key.sample)
-	return append(append(calls, coverage...), notified...), err
+	return slices.Concat(calls, coverage, references, notified), err
 }
 
 // withdraw lets go of what a region has of a read that goes on.

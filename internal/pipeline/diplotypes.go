@@ -1,0 +1,249 @@
+package pipeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/annotate/diplotype"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/vcf"
+)
+
+// Namer names the alleles of samples by what a topic has of them.
+type Namer struct {
+	genome *genome.Genome
+	genes  []*diplotype.Definitions
+	least  diplotype.Least
+}
+
+// NewNamer names alleles by definitions that are of the genome, with the evidence that pore diplotype asks for by itself.
+func NewNamer(g *genome.Genome, genes []*diplotype.Definitions) *Namer {
+	return &Namer{genome: g, genes: genes, least: diplotype.DefaultLeast()}
+}
+
+// Naming is what a sample has of a gene.
+type Naming struct {
+	diplotype.Row
+	// Status is PROVISIONAL while anything that it rests on is, or isn't there, else FINAL.
+	Status string `json:"status"`
+}
+
+// Text is the naming as a line for people.
+func (n *Naming) Text() string {
+	text := fmt.Sprintf("%s %s %s %s", n.Status, n.Sample, n.Gene, cmp.Or(strings.Join(n.Diplotypes, " or "), "no diplotype"))
+	for _, part := range []struct {
+		name string
+		list []string
+	}{{"also possible", n.AlsoPossible}, {"not looked at", n.Unexamined}, {"missing", n.Missing}, {"unknown bases", n.UnknownBases}} {
+		if len(part.list) > 0 {
+			text += fmt.Sprintf("; %s: %s", part.name, strings.Join(part.list, ", "))
+		}
+	}
+	if n.Reason != "" {
+		text += "; " + n.Reason
+	}
+	return text
+}
+
+// JSON is the naming's document, without a line end.
+func (n *Naming) JSON() ([]byte, error) { return json.Marshal(n) }
+
+// Write writes the table of a sample: what pore diplotype says of the gVCF that WriteGVCF writes.
+func (n *Namer) Write(w *bufio.Writer, f *Fold, sample string) error {
+	if _, err := fmt.Fprintln(w, diplotype.TableHeader); err != nil {
+		return err
+	}
+	return n.writeRows(w, f, sample)
+}
+
+// WriteAll writes the table of all samples that a topic holds.
+func (n *Namer) WriteAll(w *bufio.Writer, f *Fold) error {
+	if _, err := fmt.Fprintln(w, diplotype.TableHeader); err != nil {
+		return err
+	}
+	for _, sample := range f.Samples() {
+		if err := n.writeRows(w, f, sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Namer) writeRows(w *bufio.Writer, f *Fold, sample string) error {
+	for _, d := range n.genes {
+		named, err := n.name(f, sample, d)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w, named.Row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name names what a sample has of a gene, from the records that a gVCF of the topic has.
+func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming, error) {
+	contig := n.genome.Contig(d.Contig)
+	if contig == nil {
+		return nil, d.On(n.genome)
+	}
+	own := diplotype.NewSample(d, n.least)
+	rows := variant.NewRows(variant.AnyAllele, func(r *vcf.Record) error { return own.Add(r, 0) })
+	records := f.ReferenceRecords(sample, n.genome)
+	variants := slices.DeleteFunc(f.Variants(sample, n.genome.Rank), func(v *event.Variant) bool { return v.Allele.Contig != d.Contig })
+	first, last := reach(d)
+	settled := true
+	for i := 0; i*align.RegionWidth < len(contig.Seq); i++ {
+		start, end := align.RegionBounds(i, len(contig.Seq))
+		var calls []*streampb.Call
+		for len(variants) > 0 && int(variants[0].Allele.Pos) <= end {
+			v := variants[0]
+			settled = settled && (!meets(d, v.Allele.Pos, v.Allele.Pos+int64(len(v.Allele.Ref))-1) || !goesOn(v))
+			calls = append(calls, v.ToCall())
+			variants = variants[1:]
+		}
+		var blocks []variant.Block
+		if start < last && first <= end {
+			events, err := decodeReferences(records.regions[regionPlace{d.Contig, i}])
+			if err != nil {
+				return nil, err
+			}
+			settled = settled && len(events) > 0 && !slices.ContainsFunc(events, func(e *event.Reference) bool { return e.Provisional && concerns(d, e) })
+			if blocks, err = records.blocks(contig, start, end, events); err != nil {
+				return nil, err
+			}
+		}
+		if err := rows.Add(contig, end, calls, blocks); err != nil {
+			return nil, err
+		}
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	named := &Naming{Row: d.Row(sample, own.Call()), Status: streampb.CallStatus_PROVISIONAL.String()}
+	if settled {
+		named.Status = streampb.CallStatus_FINAL.String()
+	}
+	return named, nil
+}
+
+func decodeReferences(records []stream.Record) ([]*event.Reference, error) {
+	var events []*event.Reference
+	for _, rec := range records {
+		ref, err := event.DecodeReference(rec)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, ref)
+	}
+	return events, nil
+}
+
+// goesOn reports whether a revision of an allele may be followed by others before its sample has ended.
+func goesOn(v *event.Variant) bool {
+	return v.Status == streampb.CallStatus_PROVISIONAL.String() || v.Status == streampb.CallStatus_STABLE.String()
+}
+
+// reach is from the first position of a gene to the last, 1-based.
+func reach(d *diplotype.Definitions) (first, last int) {
+	first = d.Positions[0].Pos
+	for _, p := range d.Positions {
+		first, last = min(first, p.Pos), max(last, p.Pos+len(p.Ref)-1)
+	}
+	return first, last
+}
+
+// meets reports whether a position of a gene lies within a stretch of its contig, 1-based, or overlaps it.
+func meets(d *diplotype.Definitions, start, end int64) bool {
+	return slices.ContainsFunc(d.Positions, func(p diplotype.Position) bool {
+		return int64(p.Pos) <= end && start < int64(p.Pos+len(p.Ref))
+	})
+}
+
+// concerns reports whether an event says something of a position of a gene.
+func concerns(d *diplotype.Definitions, e *event.Reference) bool {
+	if e.Stretch.Contig != d.Contig {
+		return false
+	}
+	return meets(d, e.Stretch.Pos, e.Stretch.End) || slices.ContainsFunc(e.Blocks, func(b event.ReferenceBlock) bool { return meets(d, b.Pos, b.End) })
+}
+
+// DiplotypeFold follows a variants topic and says what changes of the diplotypes of its samples. What it says last is a function of the records alone.
+type DiplotypeFold struct {
+	namer *Namer
+	fold  *Fold
+	said  map[[2]string]string // by sample and gene
+}
+
+// NewDiplotypeFold begins with an empty topic.
+func NewDiplotypeFold(namer *Namer, partitions int32) *DiplotypeFold {
+	return &DiplotypeFold{namer: namer, fold: NewFold(partitions), said: make(map[[2]string]string)}
+}
+
+// Fold is what is known of the genes' surroundings.
+func (f *DiplotypeFold) Fold() *Fold { return f.fold }
+
+// Add takes one record and returns the genes of its sample of which something else is said now.
+func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
+	sample, touched, kept, err := f.touched(rec)
+	if err != nil || !kept {
+		return nil, err
+	}
+	if _, err := f.fold.Add(rec); err != nil {
+		return nil, err
+	}
+	var out []*Naming
+	for _, d := range touched {
+		named, err := f.namer.name(f.fold, sample, d)
+		if err != nil {
+			return nil, err
+		}
+		key, text := [2]string{sample, d.Gene}, named.Text()
+		if f.said[key] != text {
+			f.said[key] = text
+			out = append(out, named)
+		}
+	}
+	return out, nil
+}
+
+// touched are the genes at whose positions an event says something; kept: the event is of a region that has some, or of the region beside.
+func (f *DiplotypeFold) touched(rec stream.Record) (sample string, genes []*diplotype.Definitions, kept bool, err error) {
+	v, _, err := event.Decode(rec)
+	if err != nil {
+		return "", nil, false, err
+	}
+	ref, err := event.DecodeReference(rec)
+	if err != nil {
+		return "", nil, false, err
+	}
+	for _, d := range f.namer.genes {
+		first, last := reach(d)
+		near := func(pos int64) bool {
+			return int(pos) > first-2*align.RegionWidth && int(pos) < last+2*align.RegionWidth
+		}
+		switch {
+		case v != nil && v.Allele.Contig == d.Contig:
+			sample, kept = v.Sample, kept || near(v.Allele.Pos)
+			if meets(d, v.Allele.Pos, v.Allele.Pos+int64(len(v.Allele.Ref))-1) {
+				genes = append(genes, d)
+			}
+		case ref != nil && ref.Stretch.Contig == d.Contig:
+			sample, kept = ref.Sample, kept || near(ref.Stretch.Pos)
+			if concerns(d, ref) {
+				genes = append(genes, d)
+			}
+		}
+	}
+	return sample, genes, kept, nil
+}
