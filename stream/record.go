@@ -61,7 +61,8 @@ type Handler interface {
 	Replay(ctx context.Context, rec Record) error
 	// Handle processes a live record. Its offset must sooner or later be passed
 	// to emit.Emit as resolved. An error ends the worker's generation and the
-	// record will be delivered again; bad input is no error but a dead letter.
+	// record will be delivered again, unless the error is [Permanent]; bad input is
+	// no error but a dead letter.
 	Handle(ctx context.Context, rec Record, emit Emitter) error
 	// Drain waits until everything that follows from the records handled so far
 	// has been emitted, or until ctx ends. After nil the handler may be handed
@@ -74,6 +75,15 @@ type Handler interface {
 	// one record to the next.
 	State() State
 }
+
+// Permanent wraps a [Handler]'s error that comes of every delivery of the record, as of
+// settings that forbid it: the group ends with it instead of trying again.
+type Permanent struct{ Err error }
+
+func (p *Permanent) Error() string { return p.Err.Error() }
+
+// Unwrap returns what is wrapped.
+func (p *Permanent) Unwrap() error { return p.Err }
 
 // NewHandler makes the handler of an assigned partition. partitions is the
 // number of partitions of the input topic.

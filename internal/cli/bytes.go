@@ -32,7 +32,7 @@ func (b *Bytes) Set(s string) error {
 		*b = Bytes(n * u.size)
 		return nil
 	}
-	return fmt.Errorf("%q is no size: want a whole number with KiB, MiB, GiB, TiB, KB, MB, GB, TB or nothing behind it", s)
+	return fmt.Errorf("%q is no size: want a whole number from 1 on, with KiB, MiB, GiB, TiB, KB, MB, GB, TB or nothing behind it", s)
 }
 
 // String is the size in the largest binary unit that divides it.

@@ -456,20 +456,6 @@ func CheckModel(recording *signal.Index, model *basecall.Model, named bool) erro
 	return nil
 }
 
-// refuser takes why reads are refused to who ends the processor; nil unless --strict-models asks for
-// it. The first counts.
-func (e *Engines) refuser(refused chan<- error) func(error) {
-	if !e.strict {
-		return nil
-	}
-	return func(err error) {
-		select {
-		case refused <- err:
-		default:
-		}
-	}
-}
-
 // LoadPrimers reads a primer scheme for a reference.
 func LoadPrimers(path string, g *genome.Genome) (*primer.Scheme, error) {
 	scheme, err := primer.Open(path, func(name string) (int, bool) {

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -130,7 +131,6 @@ func (p *Processor) Run(ctx context.Context) error {
 	//                        └─▶ methylate ─▶ methylation                                  (with --methylation)
 	//                                └─▶ watch                                             (with panels that ask for it)
 	runs := newRunDirectory()
-	refused := make(chan error, 1)
 	flow := []struct {
 		stage string
 		input string
@@ -161,7 +161,7 @@ func (p *Processor) Run(ctx context.Context) error {
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Variant: e.variant,
 				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Followed: e.followed(), FindMotifs: e.findMotifs, Regions: p.cfg.Regions,
-				NetworkName: e.VariantModel(), Refuse: e.refuser(refused),
+				NetworkName: e.VariantModel(), Strict: e.strict,
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
 		}},
@@ -192,14 +192,6 @@ func (p *Processor) Run(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		select {
-		case err := <-refused:
-			return fmt.Errorf("%s stage: %w", variantstage.Name, err)
-		case <-ctx.Done():
-			return nil
-		}
-	})
 	for _, f := range flow {
 		if !slices.Contains(e.stages, f.stage) {
 			continue
@@ -217,7 +209,11 @@ func (p *Processor) Run(ctx context.Context) error {
 			cfg = prompt(cfg, out.prompt)
 		}
 		group.Go(func() error {
-			if err := kafka.RunGroup(ctx, p.client, cfg); err != nil {
+			err := kafka.RunGroup(ctx, p.client, cfg)
+			if permanent, is := errors.AsType[*stream.Permanent](err); is {
+				err = permanent.Err // which record it was found at says nothing of why
+			}
+			if err != nil {
 				return fmt.Errorf("%s stage: %w", f.stage, err)
 			}
 			return nil

@@ -276,6 +276,8 @@ func (m *member) run(ctx context.Context) error {
 				// A handler's own work ended with the process before it was drained.
 				m.log.Info("stopped with records in work, which are delivered again")
 				return 0
+			case isPermanent(err):
+				return 0
 			}
 			failures++
 			m.client.metrics.failures.WithLabelValues(m.cfg.Group).Inc()
@@ -286,13 +288,21 @@ func (m *member) run(ctx context.Context) error {
 			m.log.Error("generation failed", slog.Any("error", err), slog.Int("failures", failures), slog.Duration("retry_in", wait))
 			return wait
 		})
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if failures >= m.cfg.MaxFailures {
+		case isPermanent(err):
+			return err
+		case failures >= m.cfg.MaxFailures:
 			return fmt.Errorf("giving up after %d failures in a row: %w", failures, err)
 		}
 	}
+}
+
+// isPermanent reports whether an error would come again with every generation.
+func isPermanent(err error) bool {
+	_, is := errors.AsType[*stream.Permanent](err)
+	return is
 }
 
 // remember notes which member this process is. That it can't be noted costs time after a crash alone.

@@ -442,6 +442,29 @@ func TestFailingHandler(t *testing.T) {
 	}
 }
 
+// TestPermanentErrors end the group at once, with what the handler said.
+func TestPermanentErrors(t *testing.T) {
+	t.Parallel()
+	c := dial(t, streamtest.Kfake(t).ListenAddrs()[0])
+	in := newTopic(t, c, 1)
+	p := newProducer(t, c, ProducerConfig{})
+	put(t, p, in, 0, "v")
+	j := newJournal()
+	var tries atomic.Int32
+	forbidden := errors.New("settings forbid it")
+	r := startMember(t, c, impatient(GroupConfig{Group: in, Topics: []string{in}, Producer: p, MaxFailures: 4,
+		NewHandler: func(topic string, partition, _ int32) (stream.Handler, error) {
+			tries.Add(1)
+			e := &echo{journal: j, life: j.begin(topic, partition)}
+			e.handle = func(context.Context, stream.Record, stream.Emitter) error { return &stream.Permanent{Err: forbidden} }
+			return e, nil
+		}}))
+	err := <-r.err
+	require.ErrorIs(t, err, forbidden)
+	require.NotContains(t, err.Error(), "giving up")
+	assert.EqualValues(t, 1, tries.Load())
+}
+
 func TestGroupRefusesToStart(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		c := dial(t, addr)

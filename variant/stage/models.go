@@ -38,14 +38,13 @@ func (h *handler) model(m *streampb.ModelName) error {
 
 // refuse is the error of reads of a live record that may not be called from.
 func (h *handler) refuse(name string) error {
-	if h.cfg.Refuse == nil || h.replayed {
+	if !h.cfg.Strict || h.replayed {
 		return nil
 	}
-	err := h.basecallers.Refuse(name)
-	if err != nil {
-		h.cfg.Refuse(err)
+	if err := h.basecallers.Refuse(name); err != nil {
+		return &stream.Permanent{Err: err}
 	}
-	return err
+	return nil
 }
 
 // appendModels writes the names.

@@ -118,7 +118,7 @@ func TestModelsAreCountedAndReported(t *testing.T) {
 }
 
 // TestStrictStageRefuses: the first read of another model, or of none, ends the worker before it is called
-// from, and the process that runs it is given the reason. What was handled before is no reason to refuse.
+// from, and the group with it. What was handled before is no reason to refuse.
 func TestStrictStageRefuses(t *testing.T) {
 	g := lambda(t)
 	segment := simulate(t, g, "run-1", "a", 1, 5)[0]
@@ -128,10 +128,9 @@ func TestStrictStageRefuses(t *testing.T) {
 		{"known", "hac@5", ""}, {"of another", "fast@5", "fast@5 has called them, and wide is for those of hac"}, {"unnamed", "", "--called-by"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var refused error
 			newHandler := New(Config{
 				Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Variant: variant.Config{Network: new(tailored)},
-				NetworkName: "wide", Refuse: func(err error) { refused = err },
+				NetworkName: "wide", Strict: true,
 			})
 			values := [][]byte{markerValue(t, "run-1", "a", 0, 1, false)}
 			if tt.model != "" {
@@ -147,12 +146,12 @@ func TestStrictStageRefuses(t *testing.T) {
 				}
 			}
 			if tt.want == "" {
-				require.NoError(t, errors.Join(err, refused))
+				require.NoError(t, err)
 				return
 			}
 			require.ErrorIs(t, err, variant.ErrModelMismatch)
-			require.ErrorIs(t, refused, variant.ErrModelMismatch)
-			require.ErrorContains(t, refused, tt.want)
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorAs(t, err, new(*stream.Permanent))
 			require.False(t, stream.IsBadRecord(err), "it is refused, not put aside")
 			again, err := newHandler("reads", 0, 1)
 			require.NoError(t, err)
@@ -167,11 +166,10 @@ func TestStrictStageRefuses(t *testing.T) {
 // taken, and refuses a read of another model also where only the state names it.
 func TestStrictStageKeepsNames(t *testing.T) {
 	g := lambda(t)
-	var refused error
 	strict := func() stream.Handler {
 		h, err := New(Config{
 			Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Variant: variant.Config{Network: new(tailored)},
-			NetworkName: "wide", Refuse: func(err error) { refused = err },
+			NetworkName: "wide", Strict: true,
 		})("reads", 0, 1)
 		require.NoError(t, err)
 		return h
@@ -183,7 +181,6 @@ func TestStrictStageKeepsNames(t *testing.T) {
 		values = append(values, segmentValue(t, s))
 	}
 	statetest.Law(t, strict, records(values), 6, 1)
-	require.NoError(t, refused)
 
 	h := strict()
 	version := func() uint64 {
@@ -206,6 +203,7 @@ func TestStrictStageKeepsNames(t *testing.T) {
 	for _, rec := range recs[:2] {
 		require.NoError(t, h.Replay(t.Context(), rec))
 	}
-	require.ErrorIs(t, h.Handle(t.Context(), recs[2], new(fakeEmitter)), variant.ErrModelMismatch)
-	require.ErrorContains(t, refused, "fast@5 has called them")
+	err := h.Handle(t.Context(), recs[2], new(fakeEmitter))
+	require.ErrorIs(t, err, variant.ErrModelMismatch)
+	require.ErrorContains(t, err, "fast@5 has called them")
 }

@@ -37,9 +37,9 @@ type Config struct {
 	Variant variant.Config
 	// NetworkName is what the network of Variant is called in errors.
 	NetworkName string
-	// Refuse, if set, has reads refused that the network was not made for, or that name no
-	// basecalling model: it is given the error, which ends the worker as well.
-	Refuse func(error)
+	// Strict has reads refused that the network was not made for, or that name no
+	// basecalling model: they are a [stream.Permanent] error.
+	Strict bool
 	// Targets are the stretches, by contig, whose coverage is reported besides, and what
 	// is named there; nil: none. Panels is the fingerprint of the panels that ask for
 	// them.
@@ -289,7 +289,7 @@ func applyAgain(region *variant.Region, s *streampb.Segment) error {
 
 // segment applies a segment. span is that of its read, nil if that is not traced.
 func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, error) {
-	if h.cfg.Refuse != nil && (s.GetModel() == 0 || h.basecallers.Match(s.GetModel()) == variant.Mismatched) {
+	if h.cfg.Strict && (s.GetModel() == 0 || h.basecallers.Match(s.GetModel()) == variant.Mismatched) {
 		if err := h.refuse(h.basecallers.Name(s.GetModel())); err != nil {
 			return nil, err
 		}
