@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 )
 
@@ -189,6 +190,9 @@ func TestGenotypesAreAFunctionOfTheSet(t *testing.T) {
 		}
 		rnd := rand.New(rand.NewPCG(1, 1))
 		for trial := range 3 {
+			if trial == 1 && !testenv.All() && (cfg.Ploidy != variant.Diploid || cfg.MaxDepth != 0) {
+				continue // evaluates behind each read, which takes the longest, for one of the settings
+			}
 			order := slices.Concat(segments, segments[:20])
 			rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			r := region(t, haplotypes[0].contig, 0, cfg)

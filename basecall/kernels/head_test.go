@@ -94,7 +94,7 @@ const mostHeadError = 4e-4
 // float64.
 func TestHeadOfEveryWidth(t *testing.T) {
 	t.Parallel()
-	for width := 96; width <= 1024; width += 16 {
+	for _, width := range widths() {
 		scores := 32 * (1 + width/16%10)
 		require.True(t, kernels.HasHead(width, scores))
 		h := randomHead(width, scores, 37, kernels.Activation(width/16%3))

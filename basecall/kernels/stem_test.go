@@ -143,7 +143,7 @@ const mostStemError = 9e-4
 // TestStemOfEveryWidth runs the GPU's kernel, on a CPU, for each width and compares it, and that for CPUs, with float64.
 func TestStemOfEveryWidth(t *testing.T) {
 	t.Parallel()
-	for width := 96; width <= 1024; width += 16 {
+	for _, width := range widths() {
 		stride := 1 + width/16%8
 		s := randomStem(shippedStem(width, stride), 30+width%7, 2)
 		if width/16%3 == 0 {
