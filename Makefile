@@ -17,19 +17,19 @@ deps: ## fetch ONNX Runtime and build minimap2, once, into .deps/
 	@./scripts/deps.sh
 
 build: deps ## build bin/ingest, bin/processor and bin/pore
-	$(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/...
 
 demo: build ## play a real recording and compare its variants with the truth
 	@bin/pore demo
 
 DROP ?= 0
 live: build minknow-python ## sequence on a simulated MinKNOW in real time, and say how soon variants are called; DROP=0.05 leaves out chunks
-	$(GO) build -trimpath -o bin/ ./e2e/live
+	$(GO) build -o bin/ ./e2e/live
 	@bin/live --drop $(DROP) $(LIVE)
 
 live-reads: MINUTES = 3
 live-reads: build ## write called reads of 24 barcodes as MinKNOW does, for MINUTES, and say how soon they have effect on calls
-	$(GO) build -trimpath -o bin/ ./e2e/live
+	$(GO) build -o bin/ ./e2e/live
 	@bin/live reads --duration $(MINUTES)m $(LIVE)
 
 adaptive: CHANNELS = 64
@@ -77,12 +77,16 @@ gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fail
 else
 gotest = $(GO) test $(at_once) $2 -timeout 40m $1
 endif
-test: deps $(if $(RERUN),$(tools)/gotestsum) ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
-	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
-	$(if $(calculate),$(call gotest,$(calculate),,calculating))
+test: test-calculating ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
 	$(if $(others),$(call gotest,$(others),$(race),others))
 	@$(MAKE) --no-print-directory test-deploy
 	$(if $(RERUN),@cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10)
+
+.PHONY: test-calculating
+# make test takes its results from Go's cache, so .ci/run begins with them while other things are waited for.
+test-calculating: deps $(if $(RERUN),$(tools)/gotestsum)
+	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
+	$(if $(calculate),$(call gotest,$(calculate),,calculating))
 
 # Modules of their own, so that what they check with is no dependency of Porestream. Without the network, and before their dependencies have been
 # fetched once, they are left out; where CI is set that is a failure.
@@ -140,13 +144,13 @@ soak: chaos-build build ## sequence for MINUTES without faults; memory, descript
 live-load: CHANNELS = 3000
 live-load: MINUTES = 2
 live-load: ## give ingest a sequencer's full signal, CHANNELS channels for MINUTES, and account for every sample
-	$(GO) build -trimpath -o bin/ ./cmd/ingest
-	$(GO) build -trimpath -o bin/chaos/ ./chaos/load
+	$(GO) build -o bin/ ./cmd/ingest
+	$(GO) build -o bin/chaos/ ./chaos/load
 	bin/chaos/load --channels $(CHANNELS) --length $(MINUTES)m $(LOAD)
 
 chaos-build: deps
-	$(GO) build -trimpath -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore
-	$(GO) build -trimpath -o bin/chaos/ ./chaos
+	$(GO) build -tags planted -o bin/chaos/ ./cmd/ingest ./cmd/processor ./cmd/pore
+	$(GO) build -o bin/chaos/ ./chaos
 
 eval-diploid: build ## call a simulated diploid sample of 2 Mb at 30x and compare with its truth, beside bcftools
 	@./scripts/eval-diploid.sh
@@ -217,8 +221,8 @@ kernels-docs: ## build the GPU operators and write what they need of a GPU into 
 bench-watching: build ## what metrics, traces and the live page cost a run
 	@bin/pore bench watching --ref testdata/lambda/reference.fa --gff testdata/lambda/genes.gff3 $(BENCH) $(or $(PORESTREAM_RECORDING),testdata/lambda/reads.pod5)
 
-# What Go makes of files with C in them names their folder, and with -trimpath is shared by all checkouts of a machine: linters
-# would look for the files of another checkout, which may be gone. The linters' own cache is this checkout's for the same reason.
+# What Go makes of files with C in them names their folder. With -trimpath it is shared by all checkouts of a machine, and linters would
+# look for the files of another one, which may be gone; so GOFLAGS must not ask for that, and the linters' own cache is this checkout's.
 lint: export GOFLAGS =
 lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 lint: deps $(tools)/golangci-lint ## run the linters
