@@ -49,7 +49,7 @@ func BenchmarkCaller(b *testing.B) {
 		for _, runner := range bare.Runners {
 			calls.Go(func() {
 				for range rounds {
-					if _, err := runner.Run(bare.Batch); err != nil {
+					if _, err := runner.Run(bare.Batch, c.network.Samples); err != nil {
 						b.Error(err)
 					}
 				}

@@ -109,6 +109,9 @@ type Config struct {
 	// MaxDelay is how long an incomplete batch may wait for more windows while
 	// there are calls that could still bring some; 0 means 5 ms.
 	MaxDelay time.Duration
+	// WholeWindows has all windows of one length, as they are on a GPU: the last of a read is otherwise no
+	// longer than what is left of it, where a CPU computes it. To compare devices.
+	WholeWindows bool
 	// Share, if set, has the callers of several models take turns on the same devices.
 	Share *infer.Share
 	// Logger receives what an operator should know; nil discards it.
@@ -213,10 +216,14 @@ func (c *Caller) open(cfg Config) error {
 	if c.options.SessionsCPU < runtime.GOMAXPROCS(0) {
 		c.options.PlacesCPU = 2 // other processors decode meanwhile
 	}
+	if !cfg.WholeWindows {
+		c.network.Unit = c.windows.unitOf()
+	}
 	runners, err := infer.Open(c.network, c.options)
 	if err != nil {
 		return err
 	}
+	c.windows.unit = runners.Unit
 	c.options.BatchCPU, c.options.BatchCUDA, c.options.Tune = runners.Batch, runners.Batch, false
 	c.device, c.leftToCPU, c.precision = runners.DeviceNames(), runners.LeftToCPU, runners.Precision
 	c.kernels = runners.Kernels
@@ -284,6 +291,9 @@ func (c *Caller) SideBySide(samples int) int {
 	windows := max(1, c.windows.count(samples))
 	return max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.capacity+windows-1)/windows)
 }
+
+// WindowSamples returns how many samples the windows of a read of so many samples have together.
+func (c *Caller) WindowSamples(samples int) int { return c.windows.total(samples) }
 
 // Call basecalls one read that is at hand as a whole. It blocks while the queue is
 // full. A read that is shorter than one frame has no bases; that is no error.

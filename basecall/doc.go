@@ -14,7 +14,8 @@
 // one matrix of scores per window, frames by classes. A decoder turns each window
 // into bases and a move table, which states for every frame whether a base starts
 // there. Neighbouring windows share an overlap; their move tables are cut once
-// within it and joined. When the read ends only its last window is left.
+// within it and joined. When the read ends only its last window is left, which on a CPU
+// is no longer than what is left of the read.
 //
 // Windows are decoded one by one as they come back, and joined as bases, so that
 // a read holds no more signal than two windows or the normalisation's warm-up,

@@ -24,6 +24,7 @@ type window struct {
 	index  int
 	frame  int // the read's at which it begins
 	frames int // of signal; what the network has more is padding
+	length int // samples, with padding
 }
 
 // newFeed returns the feed of a read. It must be released.
@@ -51,28 +52,28 @@ func (f *feed) write(samples []int16) {
 // end says that no more samples come.
 func (f *feed) end() { f.ended = true }
 
-// next writes the next window to dst, which has the windows' length, if one is
+// next writes the next window to the beginning of dst, which is as long as the longest, if one is
 // due. A window longer than the read is filled by repeating it.
 func (f *feed) next(dst []float32) (window, bool) {
 	// While the read goes on, its length so far places a window where any greater
 	// length would, once all samples of it are there.
-	start := f.given * f.windows.step()
+	start, length := f.given*f.windows.step(), f.windows.samples
 	if f.ended {
 		if f.given >= f.windows.count(f.samples) {
 			return window{}, false
 		}
-		start = f.windows.start(f.given, f.samples)
-	} else if start+f.windows.samples > f.samples {
+		start, length = f.windows.start(f.given, f.samples), f.windows.length(f.given, f.samples)
+	} else if start+length > f.samples {
 		return window{}, false
 	}
-	end := min(start+f.windows.samples, f.samples)
+	end := min(start+length, f.samples)
 	first := f.samples - len(f.tail)
 	if !f.norm.reach(f.tail[min(f.norm.needs(), f.samples)-first:], end, f.ended) {
 		return window{}, false
 	}
 	f.norm.affine().apply(dst[:end-start], f.tail[start-first:end-first])
-	pad(dst, end-start)
-	w := window{index: f.given, frame: start / f.windows.stride, frames: (end - start) / f.windows.stride}
+	pad(dst[:length], end-start)
+	w := window{index: f.given, frame: start / f.windows.stride, frames: (end - start) / f.windows.stride, length: length}
 	f.given++
 	return w, true
 }

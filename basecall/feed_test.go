@@ -64,12 +64,15 @@ func TestWindowsDependOnSamplesAlone(t *testing.T) {
 	for n := range 400 {
 		m := normalisations[n%len(normalisations)]
 		w := windowing{stride: 3, samples: 60, overlap: 12, phase: n % 7}
+		if n%2 == 1 {
+			w.unit = 3 * max(1, w.phase)
+		}
 		samples := randomCurrent(rng, rng.IntN(900))
 		want := feedAll(t, w, m, samples, func() int { return len(samples) })
 		require.Len(t, want, w.count(len(samples)))
 		for i, f := range want {
-			start := w.start(i, len(samples))
-			require.Equal(t, window{index: i, frame: start / 3, frames: min(20, len(samples)/3-start/3)}, f.window)
+			start, length := w.start(i, len(samples)), w.length(i, len(samples))
+			require.Equal(t, window{index: i, frame: start / 3, frames: min(length/3, len(samples)/3-start/3), length: length}, f.window)
 		}
 		for _, pieces := range []func() int{
 			func() int { return 1 },

@@ -158,12 +158,14 @@ func (s *Stream) submit(ctx context.Context) error {
 			}
 		}
 		req := s.caller.requests.Get().(*request)
+		req.Input = req.Input[:s.caller.windows.samples]
 		w, due := s.feed.next(req.Input)
 		if !due {
 			s.caller.requests.Put(req)
 			return nil
 		}
 		req.Tag, req.Frames, req.window = w.index, w.frames, w
+		req.Input, req.Short = req.Input[:w.length], w.length < s.caller.windows.samples
 		if err := s.producer.Submit(ctx, &req.Request); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func TestWindowsCallAsTheWholeRead(t *testing.T) {
 		for i := range c.windows.count(len(read.Samples)) {
 			first := c.windows.start(i, len(read.Samples)) / stride
 			frames := min(c.network.Frames, len(read.Samples)/stride-first)
-			bases, err := c.decode(scores.OfFloats(found[first*classes:(first+frames)*classes], classes), window{i, first, frames})
+			bases, err := c.decode(scores.OfFloats(found[first*classes:(first+frames)*classes], classes), window{index: i, frame: first, frames: frames})
 			require.NoError(t, err)
 			called = append(called, bases)
 		}

@@ -4,20 +4,33 @@ package basecall
 //
 // Window starts are multiples of the stride, so that a frame of a window is a
 // frame of the read: frame f covers the samples [f*stride, (f+1)*stride). A
-// window begins every samples-overlap samples; the last is moved back so that it
-// ends with the last whole frame of the read, or less than a phase behind it.
+// window begins every samples-overlap samples; the last is as many units long as
+// what is left of the read takes, and moved back so that it ends with the last whole
+// frame, or less than a phase behind it. Without a unit it is as long as the others.
 // Samples after that frame, fewer than a stride, belong to no frame.
 type windowing struct {
 	stride  int // samples per frame
 	samples int // samples per window
 	overlap int // samples that a window shares with the next
 	phase   int // frames of which the last window's start is a multiple; 0: any
+	unit    int // samples of which the last window has a multiple; 0: it has as many as the others
 }
 
 // framesOfPhase is a multiple of the frames that networks say at each of their steps:
 // one, two (r9.4-fast, Dorado's transformers) or three. Of a signal that begins
 // between two of its steps, a network says other things all along it.
 const framesOfPhase = 6
+
+// unitsOfWindow is into how many units a window is divided at least. More of them
+// save samples of a read's last window, half a unit on average, and cost memory of the runtime, which
+// plans it for each length.
+const unitsOfWindow = 16
+
+// unitOf returns the unit for windows, a whole number of phases.
+func (w windowing) unitOf() int {
+	phase := max(1, w.phase) * w.stride
+	return max(1, w.samples/unitsOfWindow/phase) * phase
+}
 
 // frames returns the number of whole frames of a read.
 func (w windowing) frames(samples int) int { return samples / w.stride }
@@ -37,9 +50,27 @@ func (w windowing) count(samples int) int {
 	return 1 + (whole-w.samples+w.step()-1)/w.step()
 }
 
+// length returns how many samples window i of a read has.
+func (w windowing) length(i, samples int) int {
+	if w.unit == 0 || i < w.count(samples)-1 {
+		return w.samples
+	}
+	rest := w.frames(samples)*w.stride - i*w.step()
+	return min(w.samples, (rest+w.unit-1)/w.unit*w.unit)
+}
+
+// total returns how many samples the windows of a read have together.
+func (w windowing) total(samples int) int {
+	n := w.count(samples)
+	if n == 0 {
+		return 0
+	}
+	return (n-1)*w.samples + w.length(n-1, samples)
+}
+
 // start returns the first sample of window i of a read.
 func (w windowing) start(i, samples int) int {
-	last := max(0, w.frames(samples)*w.stride-w.samples)
+	last := max(0, w.frames(samples)*w.stride-w.length(i, samples))
 	phase := max(1, w.phase) * w.stride
 	return min(i*w.step(), (last+phase-1)/phase*phase)
 }

@@ -44,6 +44,37 @@ func TestWindowStarts(t *testing.T) {
 	}
 }
 
+// TestLastWindowIsAsLongAsNeeded: in units, and begins no earlier than that takes.
+func TestLastWindowIsAsLongAsNeeded(t *testing.T) {
+	tests := []struct {
+		samples, count int
+		start, length  int // of the last
+		total          int
+	}{
+		{0, 0, 0, 0, 0},
+		{3, 1, 0, 6, 6}, // repeated to a unit
+		{8, 1, 0, 6, 6}, // the last two samples are no frame
+		{9, 1, 0, 12, 12},
+		{30, 1, 0, 30, 30},
+		{33, 2, 15, 18, 48}, // 12 are shared, and to fill its units three more
+		{36, 2, 18, 18, 48},
+		{48, 2, 18, 30, 60},
+		{51, 3, 33, 18, 78},
+	}
+	w := windowing{stride: 3, samples: 30, overlap: 12, unit: 6}
+	for _, test := range tests {
+		require.Equal(t, test.count, w.count(test.samples), "%d samples", test.samples)
+		assert.Equal(t, test.total, w.total(test.samples), "%d samples", test.samples)
+		if last := test.count - 1; last >= 0 {
+			assert.Equal(t, test.start, w.start(last, test.samples), "%d samples", test.samples)
+			assert.Equal(t, test.length, w.length(last, test.samples), "%d samples", test.samples)
+		}
+	}
+	for _, unit := range []struct{ w, want int }{{7200, 432}, {3600, 216}, {36, 36}, {24, 36}} {
+		assert.Equal(t, unit.want, windowing{stride: 6, samples: unit.w, phase: framesOfPhase}.unitOf())
+	}
+}
+
 func TestWindowsCoverEveryFrame(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
@@ -52,6 +83,9 @@ func TestWindowsCoverEveryFrame(t *testing.T) {
 		w.overlap = 2 * stride * rng.IntN(w.samples/stride/4+1)
 		w.phase = rng.IntN(7)
 		phase := max(1, w.phase) * stride
+		if rng.IntN(2) == 0 {
+			w.unit = phase * (1 + rng.IntN(4))
+		}
 		samples := rng.IntN(5 * w.samples)
 		end := 0
 		for i := range w.count(samples) {
@@ -61,7 +95,10 @@ func TestWindowsCoverEveryFrame(t *testing.T) {
 				require.Greater(t, start, w.start(i-1, samples))
 				require.LessOrEqual(t, start+w.overlap, end, "windows share the overlap at least")
 			}
-			end = start + w.samples
+			length := w.length(i, samples)
+			require.LessOrEqual(t, length, w.samples)
+			require.True(t, length == w.samples || i == w.count(samples)-1 && length%w.unit == 0)
+			end = start + length
 		}
 		whole := samples / stride * stride
 		if whole > w.samples {

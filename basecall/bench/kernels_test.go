@@ -58,7 +58,8 @@ func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
 				tt.samples = 300_000
 			}
 			reads := lambdaReads(t, tt.samples)
-			plain, kernels := basecall.Config{Device: "cpu"}, basecall.Config{Device: "cpu"}
+			plain := basecall.Config{Device: "cpu", WholeWindows: true}
+			kernels := plain
 			plain.Precision = infer.PrecisionSingle
 			kernels.Precision, kernels.Kernels = tt.precision, infer.KernelsAlways
 			want, _, err := callSequences(t.Context(), model, plain, reads)
@@ -112,7 +113,7 @@ func TestKernelsDecodeCTCAsGoDoes(t *testing.T) {
 func assertDecodedAlike(t *testing.T, model *basecall.Model, precision infer.Precision, reads []basecall.Read) {
 	t.Helper()
 	call := func(form infer.ScoreForm) (all []basecall.Called) {
-		cfg := basecall.Config{Device: "cpu", Batch: 3, Sessions: 1}
+		cfg := basecall.Config{Device: "cpu", Batch: 3, Sessions: 1, WholeWindows: true}
 		cfg.Precision, cfg.Scores = precision, form
 		if cfg.Kernels = infer.KernelsAlways; model.Manifest.Decoder.Type == "ctc" && form != infer.ScoresAuto {
 			cfg.Kernels = infer.KernelsOff

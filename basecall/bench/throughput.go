@@ -46,8 +46,8 @@ type Throughput struct {
 	// medians of the rounds' ratios. On a busy machine the second means more.
 	EngineOverBare    float64 `json:"engine_over_bare"`
 	EngineOverBareCPU float64 `json:"engine_over_bare_cpu_time"`
-	// The same of samples of reads, without those that windows share: what a user has of the
-	// bare network's speed.
+	// The same of samples of reads, without those that windows share and are padded with: what a
+	// user has of the bare network's speed.
 	ReadsOverBare    float64 `json:"reads_over_bare"`
 	ReadsOverBareCPU float64 `json:"reads_over_bare_cpu_time"`
 
@@ -104,11 +104,14 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	}
 	defer func() { err = errors.Join(err, bare.Close()) }()
 
-	samples, windows := 0, 0
+	samples, windowSamples := 0, 0
 	for _, read := range reads {
 		samples += len(read.Samples)
-		windows += model.Manifest.Window.Count(len(read.Samples), model.Manifest.Network.Stride)
+		windowSamples += c.WindowSamples(len(read.Samples))
 	}
+	// The bare network computes whole windows of as many samples.
+	window := model.Manifest.Window.Samples
+	windows := (windowSamples + window/2) / window
 	if windows == 0 {
 		return Throughput{}, errors.New("measuring throughput: the reads are too short for a window")
 	}
@@ -122,7 +125,7 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 	}
 	t = Throughput{
 		Model: model.Manifest.Name, Device: c.Device(), Precision: c.Precision().String(), Scores: c.Path().Scores, Cores: Cores(), Sessions: len(bare.Sessions()), Batch: bare.Batch, Rounds: effort.Rounds,
-		ReadSamples: samples * l.times, WindowSamples: windows * l.times * model.Manifest.Window.Samples,
+		ReadSamples: samples * l.times, WindowSamples: windowSamples * l.times,
 	}
 	var used gpu.Usage
 	warm := false
@@ -139,15 +142,18 @@ func MeasureThroughput(ctx context.Context, model *basecall.Model, cfg basecall.
 		used.Add(u)
 		return err
 	}
-	d, err := Compare(effort.Rounds, engine, func() error { return RunBare(ctx, bare, windows*l.times) })
+	bareWindows := (windowSamples*l.times + window/2) / window
+	d, err := Compare(effort.Rounds, engine, func() error { return RunBare(ctx, bare, bareWindows) })
 	if err != nil {
 		return Throughput{}, err
 	}
 	t.ReadRate = float64(t.ReadSamples) / d.Engine
 	t.BaseRate = float64(t.Bases) / d.Engine
 	t.EngineRate = float64(t.WindowSamples) / d.Engine
-	t.BareRate = float64(t.WindowSamples) / d.Bare
-	t.EngineOverBare, t.EngineOverBareCPU = d.EngineOverBare, d.EngineOverBareCPU
+	t.BareRate = float64(bareWindows*window) / d.Bare
+	// What both compute differs by half a window at most.
+	same := float64(t.WindowSamples) / float64(bareWindows*window)
+	t.EngineOverBare, t.EngineOverBareCPU = d.EngineOverBare*same, d.EngineOverBareCPU*same
 	share := float64(t.ReadSamples) / float64(t.WindowSamples)
 	t.ReadsOverBare, t.ReadsOverBareCPU = t.EngineOverBare*share, t.EngineOverBareCPU*share
 	if len(effort.GPUs) > 0 {
@@ -277,7 +283,7 @@ func RunBare(ctx context.Context, bare *infer.Runners, windows int) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if _, err := runner.Run(rows); err != nil {
+				if _, err := runner.Run(rows, len(runner.Input(0))); err != nil {
 					return fmt.Errorf("running the bare network: %w", err)
 				}
 			}

@@ -91,7 +91,7 @@ func BenchmarkShareOfDecoding(b *testing.B) {
 			var network, decoding time.Duration
 			for b.Loop() {
 				begin := time.Now()
-				_, err := r.Run(runners.Batch)
+				_, err := r.Run(runners.Batch, len(r.Input(0)))
 				require.NoError(b, err)
 				network += time.Since(begin)
 				for row := range runners.Batch {
@@ -148,7 +148,7 @@ func BenchmarkFactorised(b *testing.B) {
 			runners := opened(b, form.name, &e, stride, frames)
 			begin := testenv.ProcessorTime(b)
 			for b.Loop() {
-				_, err := runners.Runners[0].Run(runners.Batch)
+				_, err := runners.Runners[0].Run(runners.Batch, len(runners.Runners[0].Input(0)))
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64((testenv.ProcessorTime(b)-begin).Nanoseconds())/float64(b.N*runners.Batch*frames), "cpu-ns/frame")

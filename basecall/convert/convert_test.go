@@ -133,7 +133,7 @@ func computeIn(t *testing.T, model *basecall.Model, onnx []byte, in infer.Comput
 	var all []float32
 	for window := range slices.Chunk(windows, m.Window.Samples) {
 		copy(r.Input(last), window)
-		_, err = r.Run(runners.Batch)
+		_, err = r.Run(runners.Batch, len(r.Input(0)))
 		require.NoError(t, err)
 		scores := make([]float32, net.Frames*net.Classes)
 		r.Scores(last).Copy(scores)

@@ -19,6 +19,8 @@ var ErrClosed = errors.New("batcher is closed")
 // the batcher.
 type Request struct {
 	Input []float32 // samples of the window
+	// Short says that the window is shorter than others, so that only those of its length are in its batch.
+	Short bool
 	// Decode, if it is set, is given the scores where they lie in the batch, on a goroutine
 	// of the batcher, and leaves them as they are. Its error says that they are wrong: the batch
 	// is then computed once more, and Decode called again.
@@ -241,7 +243,8 @@ func (b *Batcher) takeDue(batch []*Request) (taken []*Request, reason Dispatch, 
 		return append(batch, r.batch...), DispatchRetry, false, 0
 	}
 	state := queueState{
-		queued:    b.queue.len(),
+		queued:    b.queue.len() - len(b.queue.short),
+		short:     len(b.queue.short),
 		urgent:    len(b.queue.urgent),
 		age:       b.queue.oldest(time.Now()),
 		producers: b.producers,

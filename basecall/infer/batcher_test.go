@@ -37,7 +37,7 @@ type fakeBatch struct {
 
 func (r *fakeRunner) Input(row int) []float32 { return r.in[row : row+1] }
 
-func (r *fakeRunner) Run(rows int) (int, error) {
+func (r *fakeRunner) Run(rows, _ int) (int, error) {
 	r.mu.Lock()
 	*r.batches = append(*r.batches, fakeBatch{time.Now(), slices.Clone(r.in[:rows])})
 	r.mu.Unlock()
@@ -124,6 +124,7 @@ func TestPlan(t *testing.T) {
 		{"nothing queued", queueState{producers: 1, waiting: 1, closing: true}, DispatchNone, 0},
 		{"full", queueState{queued: 4, producers: 1}, DispatchFull, 0},
 		{"more than full", queueState{queued: 9, producers: 1, closing: true}, DispatchFull, 0},
+		{"a shorter one", queueState{queued: 1, short: 1, producers: 2}, DispatchFull, 0},
 		{"young", queueState{queued: 3, age: 30 * time.Millisecond, producers: 2, waiting: 1}, DispatchNone, 70 * time.Millisecond},
 		{"old", queueState{queued: 1, age: delay, producers: 1}, DispatchDelay, 0},
 		{"all wait", queueState{queued: 1, urgent: 1, producers: 2, waiting: 2}, DispatchDrain, 0},
@@ -586,7 +587,7 @@ func newIdleRunner(batch, samples, scores int) *idleRunner {
 
 func (r *idleRunner) Input(row int) []float32 { return r.in[row*r.samples : (row+1)*r.samples] }
 
-func (r *idleRunner) Run(rows int) (int, error) { return rows, nil }
+func (r *idleRunner) Run(rows, _ int) (int, error) { return rows, nil }
 
 func (*idleRunner) Count(int, int) {}
 

@@ -103,7 +103,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 			fillProbe(want.Input(row), 7*row+n)
 		}
 		for _, runner := range []Runner{have, want} {
-			_, err := runner.Run(len(frames))
+			_, err := runner.Run(len(frames), len(runner.Input(0)))
 			require.NoError(t, err)
 		}
 		for row, n := range frames {
@@ -122,7 +122,7 @@ func TestDecodedOnTheDevice(t *testing.T) {
 	for i := range have.Input(0) {
 		have.Input(0)[i] = float32(math.NaN())
 	}
-	_, err = have.Run(1)
+	_, err = have.Run(1, len(have.Input(0)))
 	require.NoError(t, err)
 	_, err = decoder.DecodeWindow(have.Scores(0))
 	require.ErrorContains(t, err, "is not a finite number")
@@ -154,7 +154,7 @@ func TestCTCDecodedOnTheDevice(t *testing.T) {
 				fillProbe(scored.Runners[0].Input(row), 7*row+seed)
 			}
 			for _, runner := range []Runner{r.Runners[0], scored.Runners[0]} {
-				_, err := runner.Run(len(frames))
+				_, err := runner.Run(len(frames), len(runner.Input(0)))
 				require.NoError(t, err)
 			}
 			for row, n := range frames {

@@ -1,4 +1,4 @@
-// Package infer runs networks on fixed-size windows of a signal and shares each
+// Package infer runs networks on windows of a signal and shares each
 // run among all producers of windows. It is the only package that knows ONNX
 // Runtime.
 //
@@ -20,6 +20,11 @@
 //
 // The third reason is what makes a single reader fast: nobody waits for a timer
 // when the only one who could fill the batch waits for it too.
+//
+// Windows are of one length. One that is shorter, the last of a read, leaves in a batch with
+// those of its own length: what a row is computed to doesn't depend on the
+// others, but it would on what pads it. Only networks that leave the length open have such windows,
+// on a CPU ([Runners.Unit]).
 //
 // # Who comes first
 //

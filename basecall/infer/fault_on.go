@@ -44,7 +44,7 @@ type faultyRunner struct {
 }
 
 // Run implements Runner.
-func (f *faultyRunner) Run(rows int) (int, error) {
+func (f *faultyRunner) Run(rows, samples int) (int, error) {
 	content, err := os.ReadFile(f.path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
@@ -55,7 +55,7 @@ func (f *faultyRunner) Run(rows int) (int, error) {
 	case text == "":
 		used(text, 0)
 	case text == "shape":
-		computed, err := f.Runner.Run(rows)
+		computed, err := f.Runner.Run(rows, samples)
 		return min(computed, rows) - 1, err
 	case scan(text, "error %d", &n):
 		if used(text, n) {
@@ -68,7 +68,7 @@ func (f *faultyRunner) Run(rows int) (int, error) {
 	default:
 		return 0, fmt.Errorf("%s: %q is no fault of a device", f.path, text)
 	}
-	return f.Runner.Run(rows)
+	return f.Runner.Run(rows, samples)
 }
 
 func scan(text, format string, n *int) bool {

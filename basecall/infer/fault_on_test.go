@@ -21,7 +21,7 @@ func TestPlantedFaults(t *testing.T) {
 		works := func(want bool, takes time.Duration) {
 			t.Helper()
 			start := time.Now()
-			n, err := r.Run(2)
+			n, err := r.Run(2, 1)
 			require.Equal(t, want, n == 2 && err == nil)
 			require.Equal(t, takes, time.Since(start))
 		}
@@ -41,7 +41,7 @@ func TestPlantedFaults(t *testing.T) {
 		works(false, 0)
 		works(false, 0)
 		plant("nonsense")
-		_, err := r.Run(1)
+		_, err := r.Run(1, 1)
 		require.ErrorContains(t, err, `"nonsense" is no fault of a device`)
 	})
 }

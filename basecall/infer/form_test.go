@@ -84,7 +84,7 @@ func scoresIn(t *testing.T, net Network, form ScoreForm, fill func(x []float32))
 	}
 	fillProbe(runner.Input(1), 5)
 	fill(runner.Input(2))
-	_, err = runner.Run(3)
+	_, err = runner.Run(3, len(runner.Input(0)))
 	require.NoError(t, err)
 	return runner.Scores(2)
 }

@@ -278,7 +278,7 @@ func probed(net Network, device Device, opts Options) ([]float32, error) {
 	s := places[0]
 	out := make([]float32, net.Frames*net.Classes)
 	fillProbe(s.Input(0), 0)
-	_, err = s.Run(1)
+	_, err = s.Run(1, net.Samples)
 	if err == nil {
 		s.Scores(0).Copy(out)
 	}
@@ -292,7 +292,7 @@ func (r *Runners) probe(device int, inspect func(scores.Window) error) error {
 	for j := device; j < len(sessions); j += len(r.Devices) { // see openSessions
 		runner := sessions[j]
 		fillProbe(runner.Input(0), 0)
-		if _, err := runner.Run(1); err != nil {
+		if _, err := runner.Run(1, len(runner.Input(0))); err != nil {
 			return &refusal{RefusedDevice, err}
 		}
 		if err := inspect(runner.Scores(0)); err != nil {

@@ -284,7 +284,7 @@ func TestHeadsScoresInOtherForms(t *testing.T) {
 	defer floats.Close()
 	want := make([]float32, 1200*256)
 	fillProbe(floats.Runners[0].Input(0), 0)
-	_, err = floats.Runners[0].Run(1)
+	_, err = floats.Runners[0].Run(1, 7200)
 	require.NoError(t, err)
 	floats.Runners[0].Scores(0).Copy(want)
 	for form, most := range map[ScoreForm]float64{ScoresHalf: 0, ScoresBytes: 5. / 127 / 2 * 1.001} {
@@ -295,7 +295,7 @@ func TestHeadsScoresInOtherForms(t *testing.T) {
 		assert.Equal(t, 7, r.Kernels.Layers)
 		have := make([]float32, len(want))
 		fillProbe(r.Runners[0].Input(0), 0)
-		_, err = r.Runners[0].Run(1)
+		_, err = r.Runners[0].Run(1, 7200)
 		require.NoError(t, err)
 		r.Runners[0].Scores(0).Copy(have)
 		assert.InDeltaSlice(t, want, have, most, form)

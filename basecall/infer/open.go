@@ -63,6 +63,10 @@ type Runners struct {
 	Batch   int // rows that are to be computed together; each has space for them
 	// Padded says that partial batches are padded to Batch.
 	Padded bool
+	// Unit is the network's, or 0 if all windows have to be of one length: on GPUs, whose batches are large, of
+	// networks that take no other, and of forms of scores for which it wasn't tried. A simulated device has that
+	// of what was recorded.
+	Unit int
 	// Precision is what the network computes in: PrecisionSingle, PrecisionHalf or
 	// PrecisionInt8.
 	Precision Precision
@@ -111,7 +115,7 @@ func Open(net Network, opts Options) (*Runners, error) {
 	if opts.Record == "" {
 		return r, nil
 	}
-	if err := record(r.Runners, opts.Record, net); err != nil {
+	if err := record(r.Runners, opts.Record, net, r.Unit); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -276,7 +280,7 @@ func (r *Runners) fill() error {
 		for row := range r.Batch {
 			fillProbe(runner.Input(row), row)
 		}
-		if _, err := runner.Run(r.Batch); err != nil {
+		if _, err := runner.Run(r.Batch, len(runner.Input(0))); err != nil {
 			return fmt.Errorf("trying batches of %d windows: %w", r.Batch, err)
 		}
 	}
@@ -317,6 +321,7 @@ func (r *Runners) check(net Network) error {
 	for _, runner := range r.Runners {
 		runner.(*session).fixed = r.Padded
 	}
+	r.Unit = r.unit(r.Runners[0], net)
 	if r.Padded {
 		independent, err := rowsIndependent(r.Runners[0], net, r.Batch)
 		if err != nil {
@@ -327,6 +332,20 @@ func (r *Runners) check(net Network) error {
 		}
 	}
 	return nil
+}
+
+// unit returns the network's unit if a runner computes windows as short as that, each by itself.
+func (r *Runners) unit(first Runner, net Network) int {
+	if net.Unit == 0 || r.Padded || r.Devices[0].CUDA || net.form.kind != ScoresFloat {
+		return 0
+	}
+	shorter := net
+	shorter.Samples, shorter.Frames = net.Unit, net.framesOf(net.Unit)
+	// An error is that of a network whose windows are of one length, as a transformer's.
+	if independent, err := rowsIndependent(first, shorter, r.Batch); err != nil || !independent {
+		return 0
+	}
+	return net.Unit
 }
 
 // rowsIndependent reports whether a window has the same scores, bit for bit, alone
@@ -345,9 +364,9 @@ func rowsIndependent(r Runner, net Network, batch int) (bool, error) {
 		}
 		place := rows / 2
 		for row := range rows {
-			fillProbe(r.Input(row), row-place)
+			fillProbe(r.Input(row)[:net.Samples], row-place)
 		}
-		if _, err := r.Run(rows); err != nil {
+		if _, err := r.Run(rows, net.Samples); err != nil {
 			return false, err
 		}
 		w := r.Scores(place)

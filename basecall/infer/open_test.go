@@ -88,7 +88,7 @@ type counting struct {
 
 func (c *counting) Input(row int) []float32 { return c.input[row*c.samples:][:c.samples] }
 
-func (c *counting) Run(rows int) (int, error) {
+func (c *counting) Run(rows, _ int) (int, error) {
 	c.ran = append(c.ran, rows)
 	return rows, c.err
 }

@@ -84,7 +84,10 @@ type session struct {
 	// tensors hold the first n rows at index n; made when needed. They share memory with in, out
 	// and sums, so that nothing is allocated per batch.
 	tensors []tensors
-	rows    int // rows computed by the last Run
+	// short are those over windows of fewer samples, by rows and samples.
+	short  map[[2]int]tensors
+	rows   int // rows computed by the last Run
+	length int // samples of its windows
 }
 
 // sharedSession is the runtime's, for several places.
@@ -156,7 +159,7 @@ func newSession(net Network, batch, places int, options *ort.SessionOptions, mem
 	shared.places.Store(int32(places))
 	for range places {
 		s := &session{
-			net: net, batch: batch, shared: shared, tensors: make([]tensors, batch+1),
+			net: net, batch: batch, shared: shared, tensors: make([]tensors, batch+1), short: make(map[[2]int]tensors), length: net.Samples,
 			in:  memory(4 * batch * net.Samples),
 			out: memory(net.form.size() * batch * net.Frames * net.Classes),
 		}
@@ -366,8 +369,17 @@ func (s *session) Count(row, frames int) {
 }
 
 // Run implements Runner.
-func (s *session) Run(rows int) (int, error) {
-	s.rows = rows
+func (s *session) Run(rows, samples int) (int, error) {
+	if samples != s.net.Samples {
+		if s.fixed || s.net.Unit == 0 {
+			return 0, fmt.Errorf("network %s computes windows of %d samples, not of %d", s.net.Name, s.net.Samples, samples)
+		}
+		in := s.in.floats()
+		for row := 1; row < rows; row++ { // they have to lie side by side
+			copy(in[row*samples:][:samples], s.Input(row))
+		}
+	}
+	s.rows, s.length = rows, samples
 	if s.fixed {
 		s.rows = s.batch
 		clear(s.in.floats()[rows*s.net.Samples:])
@@ -376,7 +388,7 @@ func (s *session) Run(rows int) (int, error) {
 		frames := s.frames.int32s()
 		clear(frames[copy(frames, s.wanted[:rows]):]) // nothing of what is padded
 	}
-	t, err := s.tensorsFor(s.rows)
+	t, err := s.tensorsFor(s.rows, samples)
 	if err != nil {
 		return 0, err
 	}
@@ -386,12 +398,16 @@ func (s *session) Run(rows int) (int, error) {
 	return s.rows, nil
 }
 
-// tensorsFor returns the tensors over the first n rows of the buffers.
-func (s *session) tensorsFor(n int) (tensors, error) {
-	if t := s.tensors[n]; t.in != nil {
+// tensorsFor returns the tensors over the first n rows of the buffers, of windows of so many samples.
+func (s *session) tensorsFor(n, length int) (tensors, error) {
+	whole := length == s.net.Samples
+	if whole && s.tensors[n].in != nil {
+		return s.tensors[n], nil
+	}
+	if t, known := s.short[[2]int{n, length}]; known {
 		return t, nil
 	}
-	rows, samples, frames, classes := int64(n), int64(s.net.Samples), int64(s.net.Frames), int64(s.net.Classes)
+	rows, samples, frames, classes := int64(n), int64(length), int64(s.net.framesOf(length)), int64(s.net.Classes)
 	first, second := rows, frames
 	if s.net.TimeMajor {
 		first, second = frames, rows
@@ -426,7 +442,11 @@ func (s *session) tensorsFor(n int) (tensors, error) {
 	if err != nil {
 		return tensors{}, errors.Join(fmt.Errorf("making tensors: %w", err), t.destroy())
 	}
-	s.tensors[n] = t
+	if whole {
+		s.tensors[n] = t
+	} else {
+		s.short[[2]int{n, length}] = t
+	}
 	return t, nil
 }
 
@@ -441,7 +461,7 @@ func batchOf(rows int64, window []int) ort.Shape {
 
 // Scores implements Runner.
 func (s *session) Scores(row int) scores.Window {
-	frames, classes := s.net.Frames, s.net.Classes
+	frames, classes := s.net.framesOf(s.length), s.net.Classes
 	w := scores.Window{Frames: frames, Classes: classes, Stride: classes, SumStride: 1, Step: s.net.form.step}
 	first := row * frames
 	if s.net.TimeMajor {
@@ -466,7 +486,10 @@ func (s *session) Close() error {
 	for _, t := range s.tensors {
 		err = errors.Join(err, t.destroy())
 	}
-	s.tensors = nil
+	for _, t := range s.short {
+		err = errors.Join(err, t.destroy())
+	}
+	s.tensors, s.short = nil, nil
 	s.in.release()
 	s.out.release()
 	s.sums.release()

@@ -53,7 +53,7 @@ func TestSessionComputesRowsInBothLayouts(t *testing.T) {
 						runner.Input(row)[i] = float32(100*row + i*i)
 					}
 				}
-				computed, err := runner.Run(rows)
+				computed, err := runner.Run(rows, len(runner.Input(0)))
 				require.NoError(t, err)
 				assert.Equal(t, rows, computed)
 				for row := range rows {
@@ -67,6 +67,54 @@ func TestSessionComputesRowsInBothLayouts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSessionComputesShorterWindows: of networks that leave the length open, in their unit.
+func TestSessionComputesShorterWindows(t *testing.T) {
+	needLibrary(t)
+	for _, name := range []string{"ntc", "tnc"} {
+		t.Run(name, func(t *testing.T) {
+			net := testNetwork(t, name)
+			net.Unit = 6
+			r, err := Open(net, cpu(4))
+			require.NoError(t, err)
+			defer r.Close()
+			require.Equal(t, 6, r.Unit)
+			runner := r.Runners[0]
+			for _, shape := range [][2]int{{1, 6}, {3, 12}, {1, 6}, {3, 6}, {2, 6}, {1, 12}, {3, 6}} {
+				rows, samples := shape[0], shape[1]
+				for row := range rows {
+					for i := range samples {
+						runner.Input(row)[i] = float32(100*row + i*i)
+					}
+				}
+				_, err := runner.Run(rows, samples)
+				require.NoError(t, err)
+				for row := range rows {
+					w := runner.Scores(row)
+					require.Equal(t, samples/3, w.Frames)
+					have := make([]float32, 2*w.Frames)
+					w.Copy(have)
+					for f := range w.Frames {
+						first, third := float32(100*row+9*f*f), float32(100*row+(3*f+2)*(3*f+2))
+						assert.Equal(t, []float32{first + third, first - third}, have[2*f:2*f+2])
+					}
+				}
+			}
+		})
+	}
+	net, opts := testNetwork(t, "ntc"), cpu(1)
+	net.Unit, opts.Scores = 6, ScoresHalf
+	r, err := Open(net, opts)
+	require.NoError(t, err)
+	defer r.Close()
+	assert.Zero(t, r.Unit, "in halves windows are of one length")
+	net.Unit = 0
+	r, err = Open(net, cpu(1))
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = r.Runners[0].Run(1, 6)
+	require.ErrorContains(t, err, "computes windows of 12 samples, not of 6")
 }
 
 func TestOpenRefusesNetworksThatDoNotFit(t *testing.T) {
@@ -108,13 +156,13 @@ func TestPaddedSessionComputesFullBatches(t *testing.T) {
 	s := r.Runners[0].(*session)
 	want := make([]float32, 8)
 	fillProbe(s.Input(0), 1)
-	_, err = s.Run(1)
+	_, err = s.Run(1, len(s.Input(0)))
 	require.NoError(t, err)
 	s.Scores(0).Copy(want)
 
 	s.fixed = true
 	fillProbe(s.Input(2), 2) // of a batch before
-	computed, err := s.Run(1)
+	computed, err := s.Run(1, len(s.Input(0)))
 	require.NoError(t, err)
 	assert.Equal(t, 3, computed)
 	have := make([]float32, 8)
@@ -148,7 +196,7 @@ func TestRealNetworkRowsAreIndependent(t *testing.T) {
 			fillProbe(runner.Input(row), company+row)
 		}
 		fillProbe(runner.Input(place), -1)
-		_, err := runner.Run(rows)
+		_, err := runner.Run(rows, len(runner.Input(0)))
 		require.NoError(t, err)
 		out := make([]float32, net.Frames*net.Classes)
 		runner.Scores(place).Copy(out)

@@ -100,7 +100,7 @@ func placement(net Network, device Device, sessions int, opts Options) (nodes []
 	}
 	s := places[0]
 	fillProbe(s.Input(0), 0)
-	_, err = s.Run(1)
+	_, err = s.Run(1, net.Samples)
 	if err := errors.Join(err, s.Close()); err != nil { // closing writes the profile
 		return nil, err
 	}

@@ -32,7 +32,8 @@ func (d Dispatch) String() string {
 
 // queueState is what the decision to send a batch depends on.
 type queueState struct {
-	queued    int           // requests waiting
+	queued    int           // requests waiting, of the usual length
+	short     int           // those that are shorter
 	urgent    int           // of these, those of producers that are not patient
 	age       time.Duration // how long the oldest of them has waited
 	producers int           // producers that may submit and are not patient
@@ -45,9 +46,9 @@ type queueState struct {
 // change can bring that about.
 func plan(s queueState, batch int, maxDelay time.Duration) (reason Dispatch, recheck time.Duration) {
 	switch {
-	case s.queued == 0:
+	case s.queued == 0 && s.short == 0:
 		return DispatchNone, 0
-	case s.queued >= batch:
+	case s.short > 0 || s.queued >= batch:
 		return DispatchFull, 0
 	case s.closing || s.urgent > 0 && s.waiting >= s.producers:
 		return DispatchDrain, 0

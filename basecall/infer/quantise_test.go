@@ -157,7 +157,7 @@ func TestLayersInWholeNumbers(t *testing.T) {
 			assert.Equal(t, test.computed, r.Precision)
 			assert.Equal(t, test.batch, r.Batch)
 			copy(r.Runners[0].Input(0), golden.Signal)
-			_, err = r.Runners[0].Run(1)
+			_, err = r.Runners[0].Run(1, len(r.Runners[0].Input(0)))
 			require.NoError(t, err)
 			scores := make([]float32, len(test.want))
 			r.Runners[0].Scores(0).Copy(scores)

@@ -6,21 +6,33 @@ import (
 )
 
 // queue holds the requests that wait for a batch in two lines: those whose
-// results somebody waits for, and those of producers that are patient.
+// results somebody waits for, and those of producers that are patient. A third has
+// windows that are shorter, for which somebody always waits: the last ones of reads.
 //
 // Each line is in the order in which its requests came. Between the lines the
 // earlier due comes first, and what can wait is due by the patience later than
 // what can't. So the last window of a read that has ended overtakes those of
 // reads that go on, but none of these waits longer for it than the patience.
+//
+// Windows of a batch are of one length. A shorter one is due before patient ones, but by the
+// patience later than others for which somebody waits: where reads are called from files there
+// are always some of these, and meanwhile others of its length may come, as a batch of
+// two costs a quarter to a third less than two of one. Where there is no whole batch
+// of others it waits for nothing.
 type queue struct {
 	patience        time.Duration
 	urgent, patient []*Request
+	short           []*Request
 }
 
-func (q *queue) len() int { return len(q.urgent) + len(q.patient) }
+func (q *queue) len() int { return len(q.urgent) + len(q.patient) + len(q.short) }
 
 // add queues a request at the end of its line.
 func (q *queue) add(req *Request) {
+	if req.Short {
+		q.short = append(q.short, req)
+		return
+	}
 	if req.producer.patient {
 		q.patient = append(q.patient, req)
 		return
@@ -28,10 +40,13 @@ func (q *queue) add(req *Request) {
 	q.urgent = append(q.urgent, req)
 }
 
-// take moves up to n requests to batch, those that are due first.
+// take moves up to n requests of one length to batch, those that are due first.
 func (q *queue) take(batch []*Request, n int) []*Request {
+	if len(q.short) > 0 && (len(q.urgent)+len(q.patient) < n || q.shortFirst()) {
+		return q.takeShort(batch, n)
+	}
 	u, p := 0, 0
-	for u+p < n && u+p < q.len() {
+	for u+p < n && u+p < len(q.urgent)+len(q.patient) {
 		switch {
 		case u == len(q.urgent):
 			batch = append(batch, q.patient[p])
@@ -45,6 +60,27 @@ func (q *queue) take(batch []*Request, n int) []*Request {
 		}
 	}
 	q.urgent, q.patient = slices.Delete(q.urgent, 0, u), slices.Delete(q.patient, 0, p)
+	return batch
+}
+
+// shortFirst reports whether of all requests one that is shorter is due first.
+func (q *queue) shortFirst() bool {
+	queued := q.short[0].queued
+	return (len(q.urgent) == 0 || queued.Add(q.patience).Before(q.urgent[0].queued)) &&
+		(len(q.patient) == 0 || queued.Before(q.patient[0].queued.Add(q.patience)))
+}
+
+// takeShort moves the oldest of the shorter requests to batch, and up to n-1 of its length.
+func (q *queue) takeShort(batch []*Request, n int) []*Request {
+	length := len(q.short[0].Input)
+	q.short = slices.DeleteFunc(q.short, func(req *Request) bool {
+		if n == 0 || len(req.Input) != length {
+			return false
+		}
+		n--
+		batch = append(batch, req)
+		return true
+	})
 	return batch
 }
 
@@ -68,7 +104,7 @@ func (q *queue) hurry(p *Producer) {
 // drop takes out all requests that have a property.
 func (q *queue) drop(unwanted func(*Request) bool) []*Request {
 	var dropped []*Request
-	for _, line := range []*[]*Request{&q.urgent, &q.patient} {
+	for _, line := range []*[]*Request{&q.urgent, &q.patient, &q.short} {
 		*line = slices.DeleteFunc(*line, func(req *Request) bool {
 			if !unwanted(req) {
 				return false
@@ -83,7 +119,7 @@ func (q *queue) drop(unwanted func(*Request) bool) []*Request {
 // oldest returns the age of the request that has waited longest; 0 if there is none.
 func (q *queue) oldest(now time.Time) time.Duration {
 	age := time.Duration(0)
-	for _, line := range [][]*Request{q.urgent, q.patient} {
+	for _, line := range [][]*Request{q.urgent, q.patient, q.short} {
 		if len(line) > 0 {
 			age = max(age, now.Sub(line[0].queued))
 		}

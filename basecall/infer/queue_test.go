@@ -55,6 +55,42 @@ func TestQueueServesWhatIsDueFirst(t *testing.T) {
 	}
 }
 
+// TestShorterWindowsHaveBatchesOfTheirLength: before those of reads that go on, after others that somebody waits for, but for
+// the patience at most, and at once where of the others there is no whole batch. Nothing of theirs is lost.
+func TestShorterWindowsHaveBatchesOfTheirLength(t *testing.T) {
+	urgent, patient := &Producer{}, &Producer{patient: true}
+	at := func(second int64, p *Producer, samples int) *Request {
+		return &Request{producer: p, queued: time.Unix(second, 0), Input: make([]float32, samples), Short: samples < 9}
+	}
+	queued := func(all ...*Request) *queue {
+		q := &queue{patience: 10 * time.Second}
+		for _, r := range all {
+			q.add(r)
+		}
+		return q
+	}
+	late, first, three, four := at(0, patient, 9), at(1, urgent, 9), at(2, urgent, 3), at(3, urgent, 4)
+	second, threeToo, another := at(4, urgent, 9), at(5, urgent, 3), at(6, urgent, 3)
+	q := queued(late, first, three, four, second, threeToo, another)
+	require.Equal(t, 7, q.len())
+	assert.Equal(t, []*Request{first, second}, q.take(nil, 2), "a whole batch for which somebody waits")
+	assert.Equal(t, []*Request{three, threeToo}, q.take(nil, 2), "the oldest, and of its length")
+	assert.Equal(t, []*Request{four}, q.take(nil, 2))
+	assert.Equal(t, []*Request{another}, q.take(nil, 1), "before one that is patient")
+	assert.Equal(t, []*Request{late}, q.take(nil, 2))
+	assert.Zero(t, q.len())
+
+	later := []*Request{at(13, urgent, 9), at(13, urgent, 9)}
+	assert.Equal(t, []*Request{three}, queued(three, later[0], later[1]).take(nil, 2), "it has waited for the patience")
+	assert.Equal(t, later, queued(four, later[0], later[1]).take(nil, 2))
+	old := []*Request{at(-10, patient, 9), at(-9, patient, 9)}
+	assert.Equal(t, old, queued(old[0], old[1], three).take(nil, 2), "these have")
+
+	q = queued(four)
+	assert.Equal(t, 4*time.Second, q.oldest(time.Unix(7, 0)))
+	assert.Equal(t, []*Request{four}, q.drop(func(r *Request) bool { return r.producer == urgent }))
+}
+
 // TestWhoWaitsComesFirst: a window that somebody waits for overtakes those of a
 // patient producer, and so do the windows of one that hurries.
 func TestWhoWaitsComesFirst(t *testing.T) {

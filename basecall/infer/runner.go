@@ -27,6 +27,9 @@ type Network struct {
 	Samples   int // length of a window
 	Frames    int // frames that the network makes of a window
 	Classes   int // scores per frame
+	// Unit is a length in samples: the windows of a batch may have any multiple of it up to Samples, where the
+	// network takes that; 0 if all are of one length.
+	Unit int
 	// InputShape and OutputShape are the shapes of a window and of what becomes of it for networks whose ends are others
 	// than [N, 1, Samples] and [N, Frames, Classes]: what follows N. Their products are still Samples and Frames x Classes;
 	// nil for none.
@@ -38,6 +41,14 @@ type Network struct {
 	independent bool
 }
 
+// framesOf returns how many frames the network makes of a window.
+func (n *Network) framesOf(samples int) int {
+	if samples == n.Samples {
+		return n.Frames
+	}
+	return samples * n.Frames / n.Samples
+}
+
 // Runner is one copy of a network with space for one batch. It is used by one
 // goroutine at a time.
 type Runner interface {
@@ -47,8 +58,10 @@ type Runner interface {
 	// all, as it is until then.
 	Count(row, frames int)
 	// Run computes the first rows rows and returns how many were computed with
-	// padding, rows at least.
-	Run(rows int) (computed int, err error)
+	// padding, rows at least. Their windows have so many samples; fewer than the
+	// network's are for networks that take it. What is in the rows' places afterwards is
+	// not defined then.
+	Run(rows, samples int) (computed int, err error)
 	// Scores returns the scores of a row of the last Run, which are there until the next.
 	Scores(row int) scores.Window
 	// Close releases the runner.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/porestream/porestream/basecall/scores"
@@ -18,16 +19,18 @@ import (
 // A file of scores holds what a network made of windows, for a simulated device
 // to give back:
 //
-//	"PSSC" version(1)=1 0 0 0
+//	"PSSC" version(1)=2 0 0 0
 //	SHA-256 of the network(32)
 //	samples, frames and classes of a window (4 each, little endian)
-//	windows: beginning of the SHA-256 of the input(16), CRC-32C of the scores(4), scores (float32, little endian)
+//	unit of windows that are shorter, in samples, 0: there are none (4)
+//	windows: beginning of the SHA-256 of the input(16), frames(4), CRC-32C of the scores(4), scores (float32, little endian)
 //
 // The input is hashed as float32, little endian. No window is there twice.
 const (
-	scoresMagic      = "PSSC\x01\x00\x00\x00"
-	scoresHeader     = len(scoresMagic) + sha256.Size + 12
-	scoresWindowHead = windowKeyLen + 4
+	scoresMagic      = "PSSC\x02\x00\x00\x00"
+	scoresNetwork    = len(scoresMagic) + sha256.Size + 12 // what says which network it is
+	scoresHeader     = scoresNetwork + 4
+	scoresWindowHead = windowKeyLen + 8
 	windowKeyLen     = 16
 )
 
@@ -43,7 +46,7 @@ func appendFloats(b []byte, x []float32) []byte {
 	return b
 }
 
-// scoresHead is the head of a file of the network's scores.
+// scoresHead is the head of a file of the network's scores, up to the unit.
 func scoresHead(net Network) []byte {
 	sum := sha256.Sum256(net.ONNX)
 	b := append([]byte(scoresMagic), sum[:]...)
@@ -65,32 +68,29 @@ type scoresWriter struct {
 	runners int // that have not been closed
 }
 
-func createScores(path string, net Network) (*scoresWriter, error) {
+func createScores(path string, net Network, unit int) (*scoresWriter, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("recording scores: %w", err)
 	}
 	w := &scoresWriter{file: f, buf: bufio.NewWriterSize(f, 1<<20), known: make(map[windowKey]bool)}
-	_, w.err = w.buf.Write(scoresHead(net))
+	_, w.err = w.buf.Write(binary.LittleEndian.AppendUint32(scoresHead(net), uint32(unit)))
 	return w, nil
 }
 
-func (w *scoresWriter) add(input []float32, window scores.Window) {
+func (w *scoresWriter) add(key windowKey, window scores.Window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.scratch = appendFloats(w.scratch[:0], input)
-	sum := sha256.Sum256(w.scratch)
-	key := windowKey(sum[:])
 	if w.err != nil || w.known[key] {
 		return
 	}
 	w.known[key] = true
-	if n := window.Frames * window.Classes; len(w.floats) < n {
-		w.floats = make([]float32, n)
-	}
+	n := window.Frames * window.Classes
+	w.floats = slices.Grow(w.floats[:0], n)[:n]
 	window.Copy(w.floats)
-	w.scratch = appendFloats(append(append(w.scratch[:0], key[:]...), 0, 0, 0, 0), w.floats)
-	binary.LittleEndian.PutUint32(w.scratch[windowKeyLen:], crc32.Checksum(w.scratch[scoresWindowHead:], castagnoli))
+	w.scratch = binary.LittleEndian.AppendUint32(append(w.scratch[:0], key[:]...), uint32(window.Frames))
+	w.scratch = appendFloats(append(w.scratch, 0, 0, 0, 0), w.floats)
+	binary.LittleEndian.PutUint32(w.scratch[scoresWindowHead-4:], crc32.Checksum(w.scratch[scoresWindowHead:], castagnoli))
 	_, w.err = w.buf.Write(w.scratch)
 }
 
@@ -111,11 +111,13 @@ func (w *scoresWriter) close() error {
 type recorder struct {
 	Runner
 	scores *scoresWriter
+	keys   []windowKey // of the last Run's windows
+	buf    []byte
 }
 
-// record makes runners write down what they compute.
-func record(runners []Runner, path string, net Network) error {
-	w, err := createScores(path, net)
+// record makes runners write down what they compute, shorter windows in a unit.
+func record(runners []Runner, path string, net Network, unit int) error {
+	w, err := createScores(path, net, unit)
 	if err != nil {
 		return err
 	}
@@ -126,10 +128,21 @@ func record(runners []Runner, path string, net Network) error {
 	return nil
 }
 
+// Run implements Runner.
+func (r *recorder) Run(rows, samples int) (int, error) {
+	r.keys = r.keys[:0]
+	for row := range rows {
+		r.buf = appendFloats(r.buf[:0], r.Input(row)[:samples])
+		sum := sha256.Sum256(r.buf)
+		r.keys = append(r.keys, windowKey(sum[:]))
+	}
+	return r.Runner.Run(rows, samples)
+}
+
 // Scores implements Runner.
 func (r *recorder) Scores(row int) scores.Window {
 	w := r.Runner.Scores(row)
-	r.scores.add(r.Input(row), w)
+	r.scores.add(r.keys[row], w)
 	return w
 }
 
@@ -141,7 +154,9 @@ type scoresReader struct {
 	path    string
 	file    *os.File
 	offsets map[windowKey]int64
-	values  int // scores per window
+	unit    int // of windows that are shorter, or 0
+	frames  int // of a window, at most
+	classes int
 }
 
 func openScores(path string, net Network) (*scoresReader, error) {
@@ -149,7 +164,7 @@ func openScores(path string, net Network) (*scoresReader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening recorded scores: %w", err)
 	}
-	r := &scoresReader{path: path, file: f, offsets: make(map[windowKey]int64), values: net.Frames * net.Classes}
+	r := &scoresReader{path: path, file: f, offsets: make(map[windowKey]int64), frames: net.Frames, classes: net.Classes}
 	if err := r.index(net); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("reading recorded scores from %s: %w", path, err)
@@ -169,20 +184,29 @@ func (r *scoresReader) index(net Network) error {
 	}
 	switch want := scoresHead(net); {
 	case string(head[:len(scoresMagic)]) != scoresMagic:
-		return errors.New("it is no file of scores: make one with pore basecall --record-scores")
-	case string(head) != string(want):
+		return errors.New("it is no file of scores, or of an earlier version: make one with pore basecall --record-scores")
+	case string(head[:scoresNetwork]) != string(want):
 		return fmt.Errorf("the scores are not those of network %s: record them anew", net.Name)
 	}
-	size := int64(scoresWindowHead + 4*r.values)
-	if (info.Size()-int64(scoresHeader))%size != 0 {
-		return errors.New("the file ends in the middle of a window: the recording was interrupted")
+	if r.unit = int(binary.LittleEndian.Uint32(head[scoresNetwork:])); r.unit != 0 && r.unit != net.Unit {
+		return fmt.Errorf("network %s has other lengths of a read's last window now: record the scores anew", net.Name)
 	}
-	var key windowKey
-	for at := int64(scoresHeader); at < info.Size(); at += size {
-		if _, err := r.file.ReadAt(key[:], at); err != nil {
+	window := make([]byte, scoresWindowHead)
+	for at := int64(scoresHeader); at < info.Size(); {
+		_, err := r.file.ReadAt(window, at)
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		r.offsets[key] = at
+		frames := int(binary.LittleEndian.Uint32(window[windowKeyLen:]))
+		end := at + int64(scoresWindowHead) + 4*int64(frames)*int64(r.classes)
+		if err != nil || end > info.Size() {
+			return errors.New("the file ends in the middle of a window: the recording was interrupted")
+		}
+		if frames == 0 || frames > r.frames {
+			return fmt.Errorf("the window at byte %d has %d frames, not 1 to %d", at, frames, r.frames)
+		}
+		r.offsets[windowKey(window)] = at
+		at = end
 	}
 	return nil
 }
@@ -195,15 +219,12 @@ func (r *scoresReader) find(input, dst []float32, buf []byte) ([]byte, error) {
 	if !known {
 		return buf, fmt.Errorf("a window is not in %s: a simulated device knows only the signal that its scores were recorded with", r.path)
 	}
-	if need := scoresWindowHead + 4*r.values; cap(buf) < need {
-		buf = make([]byte, need)
-	} else {
-		buf = buf[:need]
-	}
+	buf = slices.Grow(buf[:0], scoresWindowHead+4*len(dst))[:scoresWindowHead+4*len(dst)]
 	if _, err := r.file.ReadAt(buf, at); err != nil {
 		return buf, fmt.Errorf("reading recorded scores: %w", err)
 	}
-	if crc32.Checksum(buf[scoresWindowHead:], castagnoli) != binary.LittleEndian.Uint32(buf[windowKeyLen:]) {
+	if int(binary.LittleEndian.Uint32(buf[windowKeyLen:]))*r.classes != len(dst) ||
+		crc32.Checksum(buf[scoresWindowHead:], castagnoli) != binary.LittleEndian.Uint32(buf[scoresWindowHead-4:]) {
 		return buf, fmt.Errorf("reading recorded scores from %s: the window at byte %d is damaged", r.path, at)
 	}
 	for i := range dst {

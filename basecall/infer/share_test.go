@@ -133,7 +133,7 @@ type timedRunner struct{ run func() }
 
 func (r *timedRunner) Input(int) []float32 { return make([]float32, 1) }
 
-func (r *timedRunner) Run(rows int) (int, error) {
+func (r *timedRunner) Run(rows, _ int) (int, error) {
 	r.run()
 	return rows, nil
 }

@@ -62,7 +62,7 @@ func openSimulated(net Network, opts Options, logger *slog.Logger) (*Runners, er
 	}
 	logger.Warn("the device is simulated: for load tests only", slog.String("network", net.Name), slog.Duration("latency", sim.latency),
 		slog.Int("batch", sim.batch), slog.Int("windows", len(recorded.offsets)))
-	r := &Runners{Places: max(1, opts.PlacesCUDA), Batch: sim.batch, name: fmt.Sprintf("%s%v:%d", simulatedPrefix, sim.latency, sim.batch)}
+	r := &Runners{Places: max(1, opts.PlacesCUDA), Batch: sim.batch, Unit: recorded.unit, name: fmt.Sprintf("%s%v:%d", simulatedPrefix, sim.latency, sim.batch)}
 	open := new(atomic.Int32)
 	open.Store(int32(r.Places))
 	for range r.Places {
@@ -82,6 +82,7 @@ type simulatedRunner struct {
 	scores  *scoresReader
 	in, out []float32
 	buf     []byte
+	length  int // samples of the last Run's windows
 }
 
 // Input implements Runner.
@@ -94,12 +95,13 @@ func (s *simulatedRunner) Count(int, int) {}
 
 // Run implements Runner. It takes the latency, whatever else there is to do, as
 // long as that is less.
-func (s *simulatedRunner) Run(rows int) (int, error) {
+func (s *simulatedRunner) Run(rows, samples int) (int, error) {
+	s.length = samples
 	timer := time.NewTimer(s.latency)
 	defer timer.Stop()
 	for row := range rows {
 		var err error
-		if s.buf, err = s.scores.find(s.Input(row), s.row(row), s.buf); err != nil {
+		if s.buf, err = s.scores.find(s.Input(row)[:samples], s.row(row), s.buf); err != nil {
 			return 0, err
 		}
 	}
@@ -109,7 +111,7 @@ func (s *simulatedRunner) Run(rows int) (int, error) {
 
 func (s *simulatedRunner) row(row int) []float32 {
 	n := s.net.Frames * s.net.Classes
-	return s.out[row*n : (row+1)*n]
+	return s.out[row*n:][:s.net.framesOf(s.length)*s.net.Classes]
 }
 
 // Scores implements Runner.

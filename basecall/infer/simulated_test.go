@@ -14,17 +14,17 @@ import (
 	"github.com/porestream/porestream/basecall/scores"
 )
 
-// recordScores makes a file of the scores of windows on a fake network.
+// recordScores makes a file of the scores of windows on a fake network; in a unit every third is shorter.
 func recordScores(t *testing.T, net Network, windows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scores.pssc")
 	runners := []Runner{newNegation(net, 4), newNegation(net, 4)}
-	require.NoError(t, record(runners, path, net))
+	require.NoError(t, record(runners, path, net, net.Unit))
 	out := make([]float32, net.Frames*net.Classes)
 	for i := range 2 * windows { // every window twice
 		r := runners[i%2]
 		fillProbe(r.Input(i%4), i%windows)
-		_, err := r.Run(4)
+		_, err := r.Run(4, lengthOf(net, i%windows))
 		require.NoError(t, err)
 		r.Scores(i % 4).Copy(out)
 	}
@@ -34,10 +34,19 @@ func recordScores(t *testing.T, net Network, windows int) string {
 	return path
 }
 
+// lengthOf is how many samples the window of a number has.
+func lengthOf(net Network, i int) int {
+	if net.Unit > 0 && i%3 == 2 {
+		return net.Unit
+	}
+	return net.Samples
+}
+
 // negation is a network whose scores are the first samples, negated.
 type negation struct {
-	net Network
-	in  [][]float32
+	net    Network
+	in     [][]float32
+	length int
 }
 
 func newNegation(net Network, batch int) *negation {
@@ -48,12 +57,16 @@ func newNegation(net Network, batch int) *negation {
 	return r
 }
 
-func (r *negation) Input(row int) []float32   { return r.in[row] }
-func (r *negation) Run(rows int) (int, error) { return rows, nil }
-func (*negation) Count(int, int)              {}
+func (r *negation) Input(row int) []float32 { return r.in[row] }
+
+func (r *negation) Run(rows, samples int) (int, error) {
+	r.length = samples
+	return rows, nil
+}
+func (*negation) Count(int, int) {}
 
 func (r *negation) Scores(row int) scores.Window {
-	out := make([]float32, r.net.Frames*r.net.Classes)
+	out := make([]float32, r.net.framesOf(r.length)*r.net.Classes)
 	for i := range out {
 		out[i] = -r.in[row][i]
 	}
@@ -99,6 +112,39 @@ func TestSimulatedDevice(t *testing.T) {
 	})
 }
 
+// TestShorterWindowsAreRecorded: a simulated device has those of the network that was recorded.
+func TestShorterWindowsAreRecorded(t *testing.T) {
+	net := negated
+	net.Unit = 6
+	r, err := Open(net, Options{Device: "sim:1ns:1:" + recordScores(t, net, 7)})
+	require.NoError(t, err)
+	defer r.Close()
+	require.Equal(t, 6, r.Unit)
+	runner := r.Runners[0]
+	fillProbe(runner.Input(0), 9) // of a batch before
+	for i := range 7 {
+		length := lengthOf(net, i)
+		fillProbe(runner.Input(0)[:length], i)
+		_, err := runner.Run(1, length)
+		require.NoError(t, err)
+		w := runner.Scores(0)
+		require.Equal(t, length/3, w.Frames)
+		have := make([]float32, w.Frames*w.Classes)
+		w.Copy(have)
+		for j, score := range have {
+			require.Equal(t, -runner.Input(0)[j], score)
+		}
+	}
+	fillProbe(runner.Input(0), 2)
+	_, err = runner.Run(1, net.Samples)
+	require.ErrorContains(t, err, "a window is not in ", "of more samples it is another")
+
+	r, err = Open(net, Options{Device: "sim:1ns:1:" + recordScores(t, negated, 7)})
+	require.NoError(t, err)
+	defer r.Close()
+	assert.Zero(t, r.Unit, "the recorded windows are of one length")
+}
+
 func TestSimulatedDeviceRefuses(t *testing.T) {
 	path := recordScores(t, negated, 3)
 	content, err := os.ReadFile(path)
@@ -108,8 +154,12 @@ func TestSimulatedDeviceRefuses(t *testing.T) {
 		require.NoError(t, os.WriteFile(p, b, 0o644))
 		return p
 	}
-	other := negated
+	other, longer := negated, negated
 	other.ONNX = []byte("another")
+	longer.Unit = 6
+	ofLonger := recordScores(t, longer, 3)
+	more := []byte(strings.Clone(string(content)))
+	more[scoresHeader+windowKeyLen] = 5
 	for _, test := range []struct {
 		device string
 		net    Network
@@ -125,6 +175,8 @@ func TestSimulatedDeviceRefuses(t *testing.T) {
 		{"sim:1s:4:" + file("foreign", []byte("hello")), negated, "", "it is no file of scores"},
 		{"sim:1s:4:" + file("short", content[:len(content)-1]), negated, "", "recording was interrupted"},
 		{"sim:1s:4:" + path, other, "", "not those of network"},
+		{"sim:1s:4:" + ofLonger, negated, "", "has other lengths of a read's last window now"},
+		{"sim:1s:4:" + file("more", more), negated, "", "has 5 frames, not 1 to 4"},
 		{"sim:1s:4:" + path, negated, "again", "can't be recorded"},
 	} {
 		_, err := Open(test.net, Options{Device: test.device, Record: test.record})

@@ -44,7 +44,7 @@ func tune(r Runner, batch int, clock func() time.Duration) (int, error) {
 			if again > 0 && start-began > tuneBudget {
 				break
 			}
-			if _, err := r.Run(size); err != nil {
+			if _, err := r.Run(size, len(r.Input(0))); err != nil {
 				return 0, fmt.Errorf("trying batches of %d windows: %w", size, err)
 			}
 			cost = min(cost, (clock()-start)/time.Duration(size))

@@ -22,7 +22,7 @@ type pricedRunner struct {
 
 func (p *pricedRunner) Input(row int) []float32 { return p.in[row : row+1] }
 
-func (p *pricedRunner) Run(rows int) (int, error) {
+func (p *pricedRunner) Run(rows, _ int) (int, error) {
 	p.runs = append(p.runs, rows)
 	p.now += p.price(rows)
 	return rows, p.err

@@ -150,7 +150,7 @@ func (w *worker) compute(p *place) bool {
 	b.mu.Unlock()
 
 	var err error
-	p.computed, err = p.runner.Run(len(p.batch))
+	p.computed, err = p.runner.Run(len(p.batch), len(p.batch[0].Input))
 	w.busy = time.Since(start)
 	p.took = w.busy
 	if err == nil && p.computed < len(p.batch) {

@@ -189,7 +189,7 @@ type wrongRunner struct {
 	count  int
 }
 
-func (r *wrongRunner) Run(rows int) (int, error) {
+func (r *wrongRunner) Run(rows, _ int) (int, error) {
 	for i, x := range r.in[:rows] {
 		r.out[i] = -x
 	}

@@ -59,7 +59,7 @@ func (n *Network) Compute(rows int, inputs []float32) ([]float32, error) {
 		for i := range k {
 			copy(r.Input(i), inputs[(from+i)*n.size:(from+i+1)*n.size])
 		}
-		if _, err := r.Run(k); err != nil {
+		if _, err := r.Run(k, n.size); err != nil {
 			return nil, fmt.Errorf("network %s: %w", n.name, err)
 		}
 		for i := range k {
