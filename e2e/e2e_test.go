@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		build := exec.Command("go", "build", "-o", dir+"/", "./cmd/...", "./e2e/live")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir+"/", "./cmd/...", "./e2e/live")
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building the commands: %v\n%s", err, out)
@@ -121,12 +121,12 @@ func run(t *testing.T, ref, gff, reads string, flags ...string) string {
 	return out
 }
 
-// undisturbed is the VCF of a plain run over the shipped recording. All tests that
-// need it share one run.
+// undisturbed is the VCF of a plain run over lambdaReads. All tests that need it share
+// one run.
 func undisturbed(t testing.TB) []byte {
 	t.Helper()
 	once.Do(func() {
-		res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", filepath.Join(bin, "undisturbed"), lambda("reads.pod5"))
+		res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", filepath.Join(bin, "undisturbed"), lambdaReads(t))
 		require.Zero(t, res.code, res.stderr)
 	})
 	return readFile(t, bin, "undisturbed", "variants.vcf")
@@ -134,15 +134,15 @@ func undisturbed(t testing.TB) []byte {
 
 var once, onceRecorded sync.Once // of undisturbed and recordedNetwork
 
-// recordedNetwork is a device that gives back what the basecaller's network has made of the
-// shipped recording, for tests of what comes before and behind it. They share the time that the
+// recordedNetwork is a device that gives back what the basecaller's network has made of
+// lambdaReads, for tests of what comes before and behind it. They share the time that the
 // network takes for it. Whether the scores are the network's own is seen from
 // the bytes: those of an undisturbed run, which computes them. speed is how long the device
 // takes for a batch, and the batch's size.
 func recordedNetwork(t testing.TB, speed string) string {
 	t.Helper()
 	scores := filepath.Join(bin, "scores.pssc")
-	onceRecorded.Do(func() { recordScores(t, scores, lambda("reads.pod5")) })
+	onceRecorded.Do(func() { recordScores(t, scores, lambdaReads(t)) })
 	return "sim:" + speed + ":" + scores
 }
 
@@ -196,12 +196,12 @@ func readFile(t testing.TB, path ...string) []byte {
 	return b
 }
 
-// TestRun checks the results of a run: the variants of the truth and no other,
-// one JSON document for each record of the VCF, and a summary that adds up.
+// TestRun checks the results of a run over the shipped recording: the variants of the
+// truth and no other, one JSON document for each record of the VCF, and a summary that
+// adds up.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	undisturbed(t)
-	out := filepath.Join(bin, "undisturbed")
+	out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"))
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(out, "variants.vcf")))
 
 	var summary map[string]any
@@ -244,7 +244,7 @@ func TestSameBytes(t *testing.T) {
 	}
 	want := undisturbed(t)
 	for _, c := range configs {
-		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t, "1ms:32"))
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t), "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t, "1ms:32"))
 		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
 	}
 }

@@ -69,7 +69,7 @@ func asBLOW5(t *testing.T, path string) []byte {
 }
 
 // wholeVariable asks TestEveryWayIn to take the whole recording beside the
-// checkout instead of the shipped part of it.
+// checkout instead of a part of it.
 const wholeVariable = "PORESTREAM_WHOLE"
 
 // recorded is a recording of one run, and what the pipeline makes of it.
@@ -86,7 +86,7 @@ type recorded struct {
 // follow take its recorded scores, so that each way in costs little.
 func newRecorded(t *testing.T) *recorded {
 	t.Helper()
-	r := &recorded{reads: lambda("reads.pod5"), ref: lambda("reference.fa"), lengths: make(map[string]uint64)}
+	r := &recorded{reads: lambdaReads(t), ref: lambda("reference.fa"), lengths: make(map[string]uint64)}
 	if os.Getenv(wholeVariable) == "" {
 		r.device, r.vcf = recordedNetwork(t, "1ms:32"), string(undisturbed(t))
 	} else {

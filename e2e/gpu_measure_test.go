@@ -27,6 +27,7 @@ func TestGPUMeasurementsWithoutAGPU(t *testing.T) {
 		t.Skip("calls reads: not with -short")
 	}
 	needs(t, "python3")
+	t.Parallel()
 	library, err := filepath.Abs(filepath.Join(root(), ".deps", "onnxruntime", "libonnxruntime.so"))
 	require.NoError(t, err)
 	out := filepath.Join(t.TempDir(), "gpu.json")

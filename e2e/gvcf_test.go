@@ -17,7 +17,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	bam := filepath.Join(dir, "reads.bam")
 	const channels = "1-128" // a quarter of the reads
 	device := recordedNetwork(t, "1ms:32")
-	called := pore(t, "basecall", "--device", device, "--channels", channels, "--ref", lambda("reference.fa"), "--format", "bam", lambda("reads.pod5"))
+	called := pore(t, "basecall", "--device", device, "--channels", channels, "--ref", lambda("reference.fa"), "--format", "bam", lambdaReads(t))
 	require.Zero(t, called.code, called.stderr)
 	require.NoError(t, os.WriteFile(bam, []byte(called.stdout), 0o644))
 
@@ -27,7 +27,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 	require.Zero(t, file.code, file.stderr)
 
 	for _, flags := range [][]string{{"--partitions", "1"}, {"--partitions", "5", "--processors", "2"}} {
-		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"),
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t),
 			append(flags, "--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")...)
 		require.Equal(t, string(readFile(t, dir, "calls.g.vcf")), string(readFile(t, out, "variants.g.vcf")), "%v", flags)
 		require.Equal(t, string(readFile(t, dir, "callable.bed")), string(readFile(t, out, "callable.bed")), "%v", flags)
@@ -35,7 +35,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 
 	// A consumer of the topic gets the same files from it.
 	onBroker(t, func(t *testing.T, addr string) {
-		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
+		run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t), "--brokers", addr, "--topic-prefix", "kept.", "--partitions", "3",
 			"--device", device, "--channels", channels, "--sample", sample, "--gvcf", "--callable", "--callable-depth", "4")
 		for format, want := range map[string]string{"gvcf": "calls.g.vcf", "callable": "callable.bed"} {
 			res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "kept.", "--format", format, "--ref", lambda("reference.fa"))

@@ -80,6 +80,7 @@ func committedSignal(t *testing.T, client *kafka.Client, topic string) [3][]stri
 // TestIngestKilled kills ingest again and again, and starts a second one beside
 // it: the signal topic is the one of an ingest that nothing happens to.
 func TestIngestKilled(t *testing.T) {
+	t.Parallel()
 	streamtest.Each(t, func(t *testing.T, broker string) {
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{broker}})
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ func TestLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
+	t.Parallel()
 	res := command(t, "live", "--data", lambda(""), "--bin", bin, "--python", python, "--pace", "20", "--drop", "0.05", "--within", "0", "--json")
 	require.Zero(t, res.code, res.stderr)
 	var report struct {

@@ -159,7 +159,7 @@ func TestPageOfARun(t *testing.T) {
 	want := undisturbed(t)
 	addr, out := freeAddress(t), t.TempDir()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pore"), "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out,
-		"--device", recordedNetwork(t, "100ms:32"), "--listen", addr, "--page-token-file", pageTokenFile(t), lambda("reads.pod5"))
+		"--device", recordedNetwork(t, "100ms:32"), "--listen", addr, "--page-token-file", pageTokenFile(t), lambdaReads(t))
 	log := new(testenv.Log)
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
@@ -191,7 +191,7 @@ func TestPageOfServices(t *testing.T) {
 			return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
 				"--stages", stages, "--device", device, "--listen", listen, "--page-token-file", token)
 		}
-		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "40", lambda("reads.pod5"))
+		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "40", lambdaReads(t))
 		first := processor("127.0.0.1:0", "basecall,variant")
 		page := processor(shown, "annotate")
 		watchPage(ctx, t, shown, "strands, depth and a variant", func(p *picture) bool { return p.strands() && p.covered() && len(p.variants) > 0 })

@@ -171,7 +171,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	common := []string{"--device", recordedNetwork(t, "1ms:32"), "--modified-bases", filepath.Join(root(), "modbase/network/testdata/dna_r9.4.1_made.onnx")}
 	dir := t.TempDir()
 	file, sorted := filepath.Join(dir, "calls.fastq"), filepath.Join(dir, "sorted.bam")
-	res := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambda("reads.pod5")})...)
+	res := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambdaReads(t)})...)
 	require.Zero(t, res.code, res.stderr)
 	fastq := reads(res.stdout)
 	require.NoError(t, os.WriteFile(file, []byte(res.stdout), 0o600))
@@ -186,7 +186,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 			out, prefix := t.TempDir(), "modified-"+partitions+"-"
 			res := pore(t, slices.Concat([]string{"run"}, common, []string{
 				"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--variant-model", "none", "--basecalls",
-				"--partitions", partitions, "--processors", "2", "--out", out, lambda("reads.pod5"),
+				"--partitions", partitions, "--processors", "2", "--out", out, lambdaReads(t),
 			})...)
 			require.Zero(t, res.code, res.stderr)
 			same(t, want, string(readFile(t, out, "methylation.bed")), partitions+" partitions")
@@ -195,7 +195,7 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 			same(t, strings.Join(fastq, ""), strings.Join(reads(published.stdout), ""), partitions+" partitions, called reads")
 		}
 		t.Run("killed", func(t *testing.T) {
-			killedMethylation(t, addr, "modified-killed-", want, played{run: lambdaRun, motifs: motifs, args: []string{"--pace", "max", lambda("reads.pod5")}}, append(common, "--stages", "basecall,methylate")...)
+			killedMethylation(t, addr, "modified-killed-", want, played{run: lambdaRun, motifs: motifs, args: []string{"--pace", "max", lambdaReads(t)}}, append(common, "--stages", "basecall,methylate")...)
 		})
 	})
 }

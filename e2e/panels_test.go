@@ -62,7 +62,7 @@ func TestPanels(t *testing.T) {
 	flags := func(more ...string) []string {
 		return append([]string{"--panel", lambda("panel.yaml"), "--device", recordedNetwork(t, "1ms:32")}, more...)
 	}
-	one := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "1")...)
+	one := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t), flags("--partitions", "1")...)
 	want := written(t, one)
 	require.Len(t, want, len(lambdaAnswers))
 	for rule, parts := range lambdaAnswers {
@@ -75,7 +75,7 @@ func TestPanels(t *testing.T) {
 	require.Len(t, table, 1+len(lambdaAnswers)+1)
 	require.Equal(t, lambdaSNPs, passed(t, filepath.Join(one, "variants.vcf")))
 
-	several := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), flags("--partitions", "4", "--processors", "2", "--partial", "1s")...)
+	several := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t), flags("--partitions", "4", "--processors", "2", "--partial", "1s")...)
 	require.Equal(t, want, written(t, several))
 	require.Equal(t, string(readFile(t, one, "variants.vcf")), string(readFile(t, several, "variants.vcf")))
 
@@ -94,7 +94,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 		return start(t, cancel, "processor", "--brokers", addr, "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"),
 			"--device", recordedNetwork(t, "60ms:32"), "--panel", lambda("panel.yaml"), "--basecalls", "--min-qscore", "3", "--partial", "1s", "--listen", "127.0.0.1:0")
 	}
-	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "10", lambda("reads.pod5"))
+	ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", "--pace", "10", lambdaReads(t))
 	first := processor()
 	follow(ctx, t, client, func(revisions int) bool { return revisions >= 3 })
 	require.NoError(t, first.cmd.Process.Kill())
@@ -135,7 +135,7 @@ func panelsOfServices(t *testing.T, addr string, want map[string]string) {
 	// Every read once, although the first processor was killed, and as in a file.
 	fastq := pore(t, "consume", "--brokers", addr, "--basecalls", "--until-end")
 	require.Zero(t, fastq.code, fastq.stderr)
-	file := pore(t, "basecall", "--device", recordedNetwork(t, "1ms:32"), lambda("reads.pod5"))
+	file := pore(t, "basecall", "--device", recordedNetwork(t, "1ms:32"), lambdaReads(t))
 	require.Zero(t, file.code, file.stderr)
 	require.Equal(t, reads(file.stdout), reads(fastq.stdout))
 

@@ -80,6 +80,7 @@ func samLines(t *testing.T, path string) []string {
 // TestReportedReads runs the programs on inputs that users of such tools have reported, each with its fault, and
 // checks for the right result.
 func TestReportedReads(t *testing.T) {
+	t.Parallel()
 	t.Run("haplotag leaves all but its tags", func(t *testing.T) {
 		t.Parallel()
 		dir, in := t.TempDir(), reportedReads("haplotag-reverses-qualities")

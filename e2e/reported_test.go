@@ -21,6 +21,7 @@ type reported struct {
 
 // TestReportedFaults runs each case to its right value. A folder without a case, or a case without a folder, fails.
 func TestReportedFaults(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join("testdata", "reported")
 	ref := filepath.Join(dir, "ref.fa")
 	// info are POS and the values that begin with the given keys, of each record.

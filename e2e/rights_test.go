@@ -41,7 +41,7 @@ func TestRunWithLeastRights(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	ingest := start(t, cancel, "ingest", as("sequencer", "--listen", "127.0.0.1:0", lambda("reads.pod5"))...)
+	ingest := start(t, cancel, "ingest", as("sequencer", "--listen", "127.0.0.1:0", lambdaReads(t))...)
 	processor := start(t, cancel, "processor", as("processor", "--device", recordedNetwork(t, "1ms:32"), "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--listen", "127.0.0.1:0")...)
 	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{broker.Addr},
 		SASL: &kafka.SASLConfig{Mechanism: kafka.MechanismPlain, User: "lims", Password: users["lims"]}})

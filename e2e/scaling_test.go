@@ -36,10 +36,11 @@ func TestScaling(t *testing.T) {
 		t.Skipf("measures for minutes: set %s=LATENCY:BATCH, such as 400ms:8", scalingVariable)
 	}
 	if strings.Count(device, ":") == 1 {
-		device = recordedNetwork(t, device)
-	} else {
-		device = "sim:" + device
+		scores := filepath.Join(t.TempDir(), "scores.pssc")
+		recordScores(t, scores, lambda("reads.pod5"))
+		device += ":" + scores
 	}
+	device = "sim:" + device
 
 	var alone, aloneTakes float64
 	var want string

@@ -51,6 +51,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the services")
 	}
+	t.Parallel()
 	id, err := streamtest.NewIdentity()
 	require.NoError(t, err)
 	conf, err := id.ServerConfig()

@@ -208,7 +208,7 @@ func TestServices(t *testing.T) {
 		require.NoError(t, client.EnsureTopics(t.Context(), topics.Settings(3), 1))
 		damaged := sendDamaged(t, client, topics)
 
-		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambda("reads.pod5"))
+		ingest := start(t, cancel, "ingest", "--brokers", addr, "--listen", "127.0.0.1:0", lambdaReads(t))
 		first := startProcessor(t, cancel, addr, "basecall,variant")
 		annotator := startProcessor(t, cancel, addr, "annotate")
 		follow(ctx, t, client, func(revisions int) bool { return revisions >= 2 })
@@ -291,7 +291,7 @@ func TestKafkaGivesTheSameBytes(t *testing.T) {
 		configs = append(configs, [2]string{"7", "3"})
 	}
 	for _, c := range configs {
-		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"),
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t),
 			"--brokers", broker.Addr, "--partitions", c[0], "--processors", c[1], "--device", recordedNetwork(t, "1ms:32"))
 		require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")), "%s partitions, %s processors", c[0], c[1])
 	}

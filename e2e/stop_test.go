@@ -79,7 +79,7 @@ func TestPasswords(t *testing.T) {
 	}
 	args := func(password string) []string {
 		return []string{"run", "--brokers", addr, "--ref", lambda("reference.fa"), "--out", filepath.Join(dir, "out"),
-			"--sasl-mechanism", "SCRAM-SHA-256", "--sasl-user", "lab", "--sasl-password-file", password, lambda("reads.pod5")}
+			"--sasl-mechanism", "SCRAM-SHA-256", "--sasl-user", "lab", "--sasl-password-file", password, lambdaReads(t)}
 	}
 	res := pore(t, args(file("wrong", "s3cret-wrong"))...)
 	require.Equal(t, 1, res.code)

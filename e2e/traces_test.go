@@ -69,7 +69,7 @@ func TestTraces(t *testing.T) {
 		tracing := []string{"--brokers", addr, "--listen", "127.0.0.1:0", "--trace-endpoint", endpoint, "--trace-sample", share}
 		panel := filepath.Join(root(), "watchlist", "testdata", "lambda", "panel.yaml")
 		processing := append(slices.Clone(tracing), "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--panel", panel)
-		ingest := start(t, cancel, "ingest", append(tracing, lambda("reads.pod5"))...)
+		ingest := start(t, cancel, "ingest", append(tracing, lambdaReads(t))...)
 		first := start(t, cancel, "processor", append(processing, "--stages", "basecall,variant", "--device", device)...)
 		second := start(t, cancel, "processor", append(processing, "--stages", "annotate,watch")...)
 		ingest.ended(t)
@@ -110,7 +110,7 @@ func TestTracesWithoutAReceiver(t *testing.T) {
 	nobody := "http://" + listener.Addr().String()
 	require.NoError(t, listener.Close())
 	out := t.TempDir()
-	res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out, "--device", recordedNetwork(t, "1ms:32"), "--trace-endpoint", nobody, "--trace-sample", "1", lambda("reads.pod5"))
+	res := pore(t, "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out, "--device", recordedNetwork(t, "1ms:32"), "--trace-endpoint", nobody, "--trace-sample", "1", lambdaReads(t))
 	require.Zero(t, res.code, res.stderr)
 	require.Equal(t, string(want), string(readFile(t, out, "variants.vcf")))
 	// It is said once a minute. What waits to be sent is bounded: see package tracing.

@@ -17,7 +17,7 @@ func TestVariantModelOfAFolder(t *testing.T) {
 	model := networktest.Folder(t, networktest.Odds())
 	var vcfs []string
 	for _, partitions := range []string{"1", "5"} {
-		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambda("reads.pod5"), "--variant-model", model, "--partitions", partitions, "--device", recordedNetwork(t, "1ms:32"))
+		out := run(t, lambda("reference.fa"), lambda("genes.gff3"), lambdaReads(t), "--variant-model", model, "--partitions", partitions, "--device", recordedNetwork(t, "1ms:32"))
 		called := passed(t, filepath.Join(out, "variants.vcf"))
 		for _, snp := range lambdaSNPs {
 			require.Contains(t, called, snp)

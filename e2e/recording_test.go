@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/align"
+	"github.com/porestream/porestream/align/aligntest"
+	"github.com/porestream/porestream/signal/pod5"
+	"github.com/porestream/porestream/testenv"
+)
+
+// lambdaReadsPath is where lambdaReads writes its file, and onceLambdaReads that it has.
+var (
+	lambdaReadsPath string
+	onceLambdaReads sync.Once
+)
+
+// lambdaReads are what tests of the services take of the shipped recording: all reads at the four SNPs and at the place of
+// the panel's rule that is NEGATIVE, and a twelfth of the others, so that few regions are covered as deep and others hardly.
+// It is two fifths of the signal. TestRun takes the whole, and with PORESTREAM_TEST_ALL, as every night, all do.
+func lambdaReads(t testing.TB) string {
+	t.Helper()
+	if testenv.All() {
+		return lambda("reads.pod5")
+	}
+	onceLambdaReads.Do(func() {
+		lambdaReadsPath = filepath.Join(bin, "recording.pod5")
+		writeRecording(t, lambdaReadsPath)
+	})
+	require.FileExists(t, lambdaReadsPath)
+	return lambdaReadsPath
+}
+
+// writeRecording writes the reads that lambdaReads describes.
+func writeRecording(t testing.TB, path string) {
+	t.Helper()
+	wanted := make(map[string]bool) // by read, its UUID without hyphens
+	length := len(aligntest.LambdaGenome(t).Contigs[0].Seq)
+	for _, s := range aligntest.Lambda(t, "run", "s") {
+		extent, err := align.Check(s, length)
+		require.NoError(t, err)
+		end := int(s.GetStart()) + extent.Reference
+		for _, place := range []int{31_674, 37_589, 37_742, 43_082, 45_352} { // exo-D119A; the SNPs
+			if int(s.GetStart()) < place && end >= place {
+				wanted[strings.ReplaceAll(s.GetReadId(), "-", "")] = true
+			}
+		}
+	}
+	in, err := pod5.Open(lambda("reads.pod5"))
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	defer out.Close()
+	scratch, err := os.CreateTemp(t.TempDir(), "rows")
+	require.NoError(t, err)
+	defer scratch.Close()
+	w, err := pod5.NewWriter(out, scratch, pod5.WriterOptions{})
+	require.NoError(t, err)
+	var others int
+	var samples []int16
+	for b := range in.Batches() {
+		reads, err := in.Batch(b)
+		require.NoError(t, err)
+		for i := range reads {
+			if !wanted[fmt.Sprintf("%x", reads[i].ID)] {
+				if others++; others%12 != 0 {
+					continue
+				}
+			}
+			samples, err = in.Samples(&reads[i], samples[:0])
+			require.NoError(t, err)
+			require.NoError(t, w.Add(&reads[i], samples))
+		}
+	}
+	require.NoError(t, w.Close())
+}
