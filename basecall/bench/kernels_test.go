@@ -49,7 +49,7 @@ func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
 	}{
 		{"r9.4-fast", infer.PrecisionHalf, 100_000},
 		{"r9.4-fast", infer.PrecisionAuto, 60_000},
-		{"r9.4-hac", infer.PrecisionHalf, 300_000},
+		{"r9.4-hac", infer.PrecisionHalf, 100_000},
 	} {
 		t.Run(tt.model+" "+tt.precision.String(), func(t *testing.T) {
 			model, err := basecall.OpenModel(filepath.Join("..", "..", "models", tt.model))
