@@ -121,6 +121,16 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 // NEGATIVE would mean nothing.
 func (w *Watch) Scored() string { return w.scored }
 
+// OfMixture is a rule that only a caller of mixtures answers, from an allele_fraction below 0.4; "" if there is none.
+func (w *Watch) OfMixture() string {
+	for _, s := range w.subjects {
+		if s.test != nil && s.scope != ScopeMethylation && s.test.ofMixture() && !s.hidden {
+			return s.rule.id
+		}
+	}
+	return ""
+}
+
 // Warnings name the parts of the panels that can't be answered in full.
 func (w *Watch) Warnings() []string { return w.warnings }
 

@@ -41,7 +41,23 @@ const (
 	// and more reads than these it does not examine (variant.Config).
 	callerShare = 0.2
 	callerDepth = 120
+	// Below mixtureFraction an allele is expected as a caller of mixtures calls it: from mixtureShare of the reads on, and with its own least quality, as a
+	// network is less sure of what few of the reads show.
+	mixtureFraction                 = 0.4
+	mixtureShare                    = 0.05
+	mixtureQual, mixtureRetractQual = 5, 2.5
 )
+
+// ofMixture reports whether the caller has to call mixtures for the thresholds to mean what they say.
+func (t *Thresholds) ofMixture() bool { return t.Fraction < mixtureFraction }
+
+// callerShare is the share of the reads below which the caller proposes no allele.
+func (t *Thresholds) callerShare() float64 {
+	if t.ofMixture() {
+		return mixtureShare
+	}
+	return callerShare
+}
 
 // thresholds reads those that are given over the ones in t. What only rules on variants have is for forVariants, if that isn't nil.
 func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key string) field) {
@@ -93,6 +109,9 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key st
 	set(&t.MinDepth, depth)
 	set(&t.MinAlt, alt)
 	set(&t.MinFraction, minFraction)
+	if fraction != nil && t.ofMixture() { // of a rule or a panel; one of the rule's own is taken below
+		t.MinQual, t.RetractQual = min(t.MinQual, mixtureQual), min(t.RetractQual, mixtureRetractQual)
+	}
 	set(&t.MinQual, qual)
 	set(&t.RetractQual, retractQual)
 	set(&t.MaxNotCallable, notCallable)
@@ -201,12 +220,12 @@ func (s *test) speak(alt, depth int, final bool) State {
 
 // unlisted is the greatest log ratio of an allele that the caller does not evaluate, at a depth.
 func (s *test) unlisted(depth int) float64 {
-	return s.ratio(max(0, int(math.Ceil(callerShare*float64(depth)-1e-9))-1), depth)
+	return s.ratio(max(0, int(math.Ceil(s.callerShare()*float64(depth)-1e-9))-1), depth)
 }
 
 // reads is the least number of reads among depth that shows the allele and meets every threshold.
 func (s *test) reads(depth int) int {
-	k := max(s.MinAlt, int(math.Ceil(max(s.MinFraction, callerShare)*float64(depth)-1e-9)))
+	k := max(s.MinAlt, int(math.Ceil(max(s.MinFraction, s.callerShare())*float64(depth)-1e-9)))
 	for k <= depth && s.ratio(k, depth) < s.accept {
 		k++
 	}

@@ -159,3 +159,11 @@ func OwnDevice(device string) string {
 	}
 	return device
 }
+
+// mixtureShare is the share of the reads from which on panels that ask for mixtures expect alleles to be examined.
+const mixtureShare = 0.05
+
+// ofMixtures reports whether alleles that a part of the molecules has are called, in some stretch at least.
+func (c *Calling) ofMixtures() bool {
+	return (c.Ploidy == variant.Mixture.String() || c.PloidyBED != "") && c.MinAlleleFraction <= mixtureShare
+}

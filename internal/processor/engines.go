@@ -211,7 +211,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		}
 	}
 	if len(opts.Panels) > 0 {
-		if err := e.loadPanels(opts.Panels, opts.Scoring.On(), opts.Methylation.On, opts.Logger); err != nil {
+		if err := e.loadPanels(opts.Panels, &opts.Calling, opts.Scoring.On(), opts.Methylation.On, opts.Logger); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		if slices.Contains(opts.Stages, watchstage.Name) {

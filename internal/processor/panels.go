@@ -21,7 +21,7 @@ import (
 
 // loadPanels reads watch-lists and checks them against the reference and its
 // genes. What can't be answered in full is logged.
-func (e *Engines) loadPanels(paths []string, scored, methylation bool, logger *slog.Logger) error {
+func (e *Engines) loadPanels(paths []string, calling *Calling, scored, methylation bool, logger *slog.Logger) error {
 	panels := make([]*watchlist.Panel, len(paths))
 	for i, path := range paths {
 		p, err := ready.Open(path)
@@ -39,6 +39,9 @@ func (e *Engines) loadPanels(paths []string, scored, methylation bool, logger *s
 	}
 	if rule := w.AsksMethylation(); rule != "" && !methylation {
 		return cli.Usagef("rule %q asks for methylation, and modified bases are not counted: give --methylation, or leave the panel out", rule)
+	}
+	if rule := w.OfMixture(); rule != "" && !calling.ofMixtures() {
+		return cli.Usagef("rule %q asks for an allele_fraction below 0.4, which is found in mixtures only: give --ploidy mixture, with --min-af at most %g, or raise allele_fraction", rule, mixtureShare)
 	}
 	for _, warning := range w.Warnings() {
 		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)
