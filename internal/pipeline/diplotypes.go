@@ -43,7 +43,7 @@ func (n *Naming) Text() string {
 	for _, part := range []struct {
 		name string
 		list []string
-	}{{"also possible", n.AlsoPossible}, {"not looked at", n.Unexamined}, {"missing", n.Missing}, {"unknown bases", n.UnknownBases}} {
+	}{{"also possible", n.AlsoPossible}, {"not examined", n.Unexamined}, {"missing", n.Missing}, {"unknown bases", n.UnknownBases}} {
 		if len(part.list) > 0 {
 			text += fmt.Sprintf("; %s: %s", part.name, strings.Join(part.list, ", "))
 		}
@@ -99,7 +99,7 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 	}
 	own := diplotype.NewSample(d, n.least)
 	rows := variant.NewRows(variant.AnyAllele, func(r *vcf.Record) error { return own.Add(r, 0) })
-	records := f.ReferenceRecords(sample, n.genome)
+	records := f.geneRecords(sample, d, n.genome)
 	variants := slices.DeleteFunc(f.Variants(sample, n.genome.Rank), func(v *event.Variant) bool { return v.Allele.Contig != d.Contig })
 	first, last := reach(d)
 	settled := true
@@ -135,6 +135,18 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 		named.Status = streampb.CallStatus_FINAL.String()
 	}
 	return named, nil
+}
+
+// geneRecords are those records of places without a variant that reach a gene's positions.
+func (f *Fold) geneRecords(sample string, d *diplotype.Definitions, g *genome.Genome) ReferenceRecords {
+	first, last := reach(d)
+	near := &Fold{references: make(references)}
+	for place, ref := range f.references {
+		if place.sample == sample && place.contig == d.Contig && place.pos <= int64(last) && ref.end >= int64(first) {
+			near.references[place] = ref
+		}
+	}
+	return near.ReferenceRecords(sample, g)
 }
 
 func decodeReferences(records []stream.Record) ([]*event.Reference, error) {
@@ -195,12 +207,26 @@ func (f *DiplotypeFold) Fold() *Fold { return f.fold }
 
 // Add takes one record and returns the genes of its sample of which something else is said now.
 func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
-	sample, touched, kept, err := f.touched(rec)
-	if err != nil || !kept {
+	ref, err := event.DecodeReference(rec)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := f.fold.Add(rec); err != nil {
-		return nil, err
+	var v *event.Variant
+	if ref == nil {
+		if v, _, err = event.Decode(rec); err != nil {
+			return nil, err
+		}
+	}
+	sample, touched, kept := f.touched(v, ref)
+	switch {
+	case !kept:
+		return nil, nil
+	case ref != nil:
+		f.fold.references.put(ref, rec)
+	default:
+		if _, err := f.fold.Add(rec); err != nil {
+			return nil, err
+		}
 	}
 	var out []*Naming
 	for _, d := range touched {
@@ -218,15 +244,7 @@ func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
 }
 
 // touched are the genes at whose positions an event says something; kept: the event is of a region that has some, or of the region beside.
-func (f *DiplotypeFold) touched(rec stream.Record) (sample string, genes []*diplotype.Definitions, kept bool, err error) {
-	v, _, err := event.Decode(rec)
-	if err != nil {
-		return "", nil, false, err
-	}
-	ref, err := event.DecodeReference(rec)
-	if err != nil {
-		return "", nil, false, err
-	}
+func (f *DiplotypeFold) touched(v *event.Variant, ref *event.Reference) (sample string, genes []*diplotype.Definitions, kept bool) {
 	for _, d := range f.namer.genes {
 		first, last := reach(d)
 		near := func(pos int64) bool {
@@ -245,5 +263,5 @@ func (f *DiplotypeFold) touched(rec stream.Record) (sample string, genes []*dipl
 			}
 		}
 	}
-	return sample, genes, kept, nil
+	return sample, genes, kept
 }

@@ -30,7 +30,8 @@ type reference struct {
 	revision    uint64
 	provisional bool
 	record      stream.Record
-	read        bool // it was made of reads
+	read        bool  // it was made of reads
+	end         int64 // the last position that it says something of
 }
 
 // olderThan reports whether an event takes the place of r: one of the end that of a provisional one, else one of a higher revision.
@@ -43,14 +44,22 @@ func (r reference) olderThan(ref *event.Reference) bool {
 
 func (r references) add(rec stream.Record) error {
 	ref, err := event.DecodeReference(rec)
-	if ref == nil {
-		return err
+	if ref != nil {
+		r.put(ref, rec)
 	}
+	return err
+}
+
+// put takes in the event of a record.
+func (r references) put(ref *event.Reference, rec stream.Record) {
 	place := referencePlace{ref.Sample, ref.Stretch.Contig, ref.Stretch.Pos}
 	if r[place].olderThan(ref) {
-		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref)}
+		end := ref.Stretch.End
+		if n := len(ref.Blocks); n > 0 {
+			end = max(end, ref.Blocks[n-1].End)
+		}
+		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref), end}
 	}
-	return nil
 }
 
 // showsReads reports whether the record of a stretch differs from that of a stretch without reads.
