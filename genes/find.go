@@ -307,8 +307,9 @@ func (f *finder) begin() {
 }
 
 func (f *finder) tabulate(in *hexamers, usage *[codons]float64, out *hexamers) {
-	c, b := coding(in, usage, f.code), background(out)
+	c, b, whole := coding(in, usage, f.code), background(out), background(&f.counts)
 	for i := range f.tables.own {
+		f.tables.plain[i] = float32(whole[i] - b[i])
 		f.tables.own[i] = -50
 		if !math.IsInf(c[i], -1) {
 			f.tables.own[i] = float32(c[i] - b[i])

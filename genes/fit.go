@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -11,8 +14,13 @@ const (
 	weightRounds = 2
 	// crowded is how many bases of a true gene a frame may cover and still be a full example of none: one that covers more loses to the gene itself.
 	crowded = 40
-	// shadow is the weight of a frame that covers more.
-	shadow = 0.05
+	// shadow is the weight of a frame that covers more. There are ten times as many as other frames: one of shadowsFor stands for that many.
+	shadow     = 0.05
+	shadowsFor = 5
+	// glance is how many bases of a genome the first of the rounds reads: its weights are soon replaced.
+	glance = 1_000_000
+	// atOnce is how many genomes are read at once.
+	atOnce = 2
 )
 
 // firstNetwork is a sum of features with the weights that the models' log odds have by definition, to begin with.
@@ -32,48 +40,81 @@ func firstWeights() Weights {
 	return Weights{Start: firstNetwork(first), Gene: firstNetwork(gene), Heat: .8}
 }
 
-// fit trains both networks on the genomes' frames: which start, and whether gene or not.
-func (p *Prior) fit(ctx context.Context, genomes []Annotated) error {
-	var choices, verdicts []example
-	for i := range genomes {
-		g := &genomes[i]
-		f := finder{prior: p}
-		if f.load([]Contig{g.Contig}) < shortest {
-			continue
-		}
-		learned, err := f.learn(ctx, g.Code, rounds-1)
-		if err != nil {
-			return err
-		}
-		starts, frames := learned.examples(g)
-		// A genome counts as the square root of how many genes it has: a thousand genes of one are less than of ten.
-		weight := 1 / math.Sqrt(float64(max(1, len(starts))))
-		for k := range starts {
-			starts[k].weight = weight
-		}
-		for k := range frames {
-			frames[k].weight *= weight
-		}
-		choices, verdicts = append(choices, starts...), append(verdicts, frames...)
+// begins is the genome without what is behind its first bases.
+func (g *Annotated) begins(bases int) Annotated {
+	if len(g.Seq) <= bases {
+		return *g
 	}
+	beyond := func(k Known) bool { return k.End > bases }
+	cut := *g
+	cut.Seq, cut.Circular = g.Seq[:bases], false
+	cut.Genes = slices.DeleteFunc(slices.Clone(g.Genes), beyond)
+	cut.Others = slices.DeleteFunc(slices.Clone(g.Others), beyond)
+	return cut
+}
+
+// lessons are the examples of a genome, with its weight: it counts as the square root of how many genes it has, as a thousand genes of one are less
+// than of ten.
+func (p *Prior) lessons(ctx context.Context, g *Annotated) (starts, frames []example, err error) {
+	f := finder{prior: p}
+	if f.load([]Contig{g.Contig}) < shortest {
+		return nil, nil, nil
+	}
+	learned, err := f.learn(ctx, g.Code, rounds-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	starts, frames = learned.examples(g)
+	weight := 1 / math.Sqrt(float64(max(1, len(starts))))
+	for k := range starts {
+		starts[k].weight = weight
+	}
+	for k := range frames {
+		frames[k].weight *= weight
+	}
+	return starts, frames, nil
+}
+
+// fit trains both networks on the frames of so many bases of each genome: which start, and whether gene or not.
+func (p *Prior) fit(ctx context.Context, genomes []Annotated, bases int) error {
+	starts, frames := make([][]example, len(genomes)), make([][]example, len(genomes))
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(atOnce)
+	for i := range genomes {
+		reading.Go(func() (err error) {
+			g := genomes[i].begins(bases)
+			starts[i], frames[i], err = p.lessons(ctx, &g)
+			return err
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return err
+	}
+	choices, verdicts := slices.Concat(starts...), slices.Concat(frames...)
 	if len(choices) == 0 {
 		return errNoExamples
 	}
-	p.Weights.Start = newNetwork(rowsOf(choices))
-	p.Weights.Start.train(choices, func(e *example, values, out []float64) {
-		sum := math.Inf(-1)
-		for _, v := range values {
-			sum = logAdd(sum, v)
-		}
-		for i, v := range values {
-			out[i] = -math.Exp(v - sum)
-		}
-		out[e.right]++
+	start, gene := newNetwork(rowsOf(choices)), newNetwork(rowsOf(verdicts))
+	var both sync.WaitGroup
+	both.Go(func() {
+		start.train(choices, func(e *example, values, out []float64) {
+			sum := math.Inf(-1)
+			for _, v := range values {
+				sum = logAdd(sum, v)
+			}
+			for i, v := range values {
+				out[i] = -math.Exp(v - sum)
+			}
+			out[e.right]++
+		})
 	})
-	p.Weights.Gene = newNetwork(rowsOf(verdicts))
-	p.Weights.Gene.train(verdicts, func(e *example, values, out []float64) {
-		out[0] = float64(e.right) - 1/(1+math.Exp(-values[0]))
+	both.Go(func() {
+		gene.train(verdicts, func(e *example, values, out []float64) {
+			out[0] = float64(e.right) - 1/(1+math.Exp(-values[0]))
+		})
 	})
+	both.Wait()
+	p.Weights.Start, p.Weights.Gene = start, gene
 	return nil
 }
 
@@ -116,6 +157,7 @@ func (f *finder) examples(g *Annotated) (starts, frames []example) {
 		}
 	}
 	forward := encode(g.Seq)
+	shadows := 0
 	for s, seq := range [][]byte{forward, complemented(forward)} {
 		reverse := s == 1
 		list := scan(seq, false, f.code, &f.tables)
@@ -157,7 +199,10 @@ func (f *finder) examples(g *Annotated) (starts, frames []example) {
 					}
 				}
 				if inside > crowded {
-					e.weight = shadow
+					if shadows++; shadows%shadowsFor != 0 {
+						continue
+					}
+					e.weight = shadow * shadowsFor
 				}
 			}
 			frames = append(frames, e)

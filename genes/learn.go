@@ -115,8 +115,12 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 	p.Start.Share, p.Start.Motif, p.Start.Offset = m.motifs[0].share, m.motifs[0].base, m.motifs[0].offset
 	p.Start.Flank = m.flank
 	p.Pairs = near.odds()
-	for range weightRounds {
-		if err := p.fit(ctx, genomes); err != nil {
+	for round := range weightRounds {
+		bases := glance
+		if round == weightRounds-1 {
+			bases = math.MaxInt
+		}
+		if err := p.fit(ctx, genomes, bases); err != nil {
 			return nil, err
 		}
 	}

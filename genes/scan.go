@@ -28,6 +28,9 @@ const compositions = 24
 type tables struct {
 	// own is of a codon behind another in the genome's own genes, the first times 64 plus the second.
 	own [codons * codons]float32
+	// plain is of a codon behind another in the whole genome, against what is between its genes. Bases of other genes' other frames resemble
+	// the genome.
+	plain [codons * codons]float32
 	// foreign is of codons as genes of a GC content have them, against bases of that content without order.
 	// To the genome's own model, genes that came from elsewhere resemble the sequence between genes; to this
 	// one they resemble genes.

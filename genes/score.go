@@ -16,6 +16,9 @@ const (
 	featureBefore // log odds of the codons just before it
 	featureBehind // log odds of the codons just behind it
 	featureBeyond // logarithm of the codons that a longer gene would have more
+	featurePairs  // as featureCoding, by which amino acids are near each other
+	featurePairsBefore
+	featurePairsBehind
 	startFeatures
 )
 
@@ -43,6 +46,7 @@ const (
 	geneMeanRival
 	geneContent // GC content, less the genome's
 	geneReach
+	genePlain // how much more the bases resemble the whole genome than what is between its genes
 	geneFeatures
 )
 
@@ -64,9 +68,9 @@ type scored struct {
 // features sets what is known of a frame's starts. s is the strand.
 func (f *finder) features(s []byte, fr *frame, out *scored) {
 	out.starts = out.starts[:0]
-	own, foreign := float32(-1e9), float32(-1e9)
+	own, foreign, pairs := float32(-1e9), float32(-1e9), float32(-1e9)
 	for _, b := range fr.starts {
-		own, foreign = max(own, b.own), max(foreign, b.foreign)
+		own, foreign, pairs = max(own, b.own), max(foreign, b.foreign), max(pairs, b.pairs)
 	}
 	farthest := int(fr.starts[0].at)
 	for _, b := range fr.starts {
@@ -74,6 +78,7 @@ func (f *finder) features(s []byte, fr *frame, out *scored) {
 		var x [startFeatures]float64
 		x[featureCoding] = max(float64(b.own-own), -bound)
 		x[featureForeign] = max(float64(b.foreign-foreign), -bound)
+		x[featurePairs] = max(float64(b.pairs-pairs), -bound)
 		switch b.kind {
 		case startATG:
 			x[featureATG] = 1
@@ -92,21 +97,45 @@ func (f *finder) features(s []byte, fr *frame, out *scored) {
 		x[featureReach] = math.Log(float64(int(fr.stop)-at) / float64(int(fr.stop)-farthest))
 		x[featureBeyond] = math.Log(1 + float64(at-farthest)/3)
 		if b.kind != startOpen {
-			x[featureBefore] = f.stretch(s, max(at-3*vicinity, farthest), at)
+			x[featureBefore], x[featurePairsBefore] = f.stretch(s, max(at-3*vicinity, farthest), at)
 		}
-		x[featureBehind] = f.stretch(s, at+3, min(at+3+3*vicinity, int(fr.stop)-3))
+		x[featureBehind], x[featurePairsBehind] = f.stretch(s, at+3, min(at+3+3*vicinity, int(fr.stop)-3))
 		out.starts = append(out.starts, x)
 	}
 }
 
-// stretch is the log odds of codons in frame.
-func (f *finder) stretch(s []byte, from, to int) float64 {
+// stretch is the log odds of codons in frame: by the genome's own genes, and by which amino acids are near each other.
+func (f *finder) stretch(s []byte, from, to int) (own, pairs float64) {
+	var sum, near float32
+	var behind [separations]int // codons before the one at hand, the nearest first
+	seen := 0
+	for i := from; i+3 <= to; i += 3 {
+		codon := codonAt(s, i)
+		if codon < 0 {
+			seen = 0
+			continue
+		}
+		if seen > 0 {
+			sum += f.tables.own[behind[0]<<6|codon]
+		}
+		for d := range min(seen, separations) {
+			near += f.tables.pairs[d][behind[d]<<6|codon]
+		}
+		copy(behind[1:], behind[:])
+		behind[0] = codon
+		seen++
+	}
+	return float64(sum), float64(near)
+}
+
+// plain is how much more the bases of a frame resemble the whole genome than what is between genes.
+func (f *finder) plain(s []byte, from, to int) float64 {
 	var sum float32
 	last := -1
 	for i := from; i+3 <= to; i += 3 {
 		codon := codonAt(s, i)
 		if last >= 0 && codon >= 0 {
-			sum += f.tables.own[last<<6|codon]
+			sum += f.tables.plain[last<<6|codon]
 		}
 		last = codon
 	}
@@ -140,6 +169,7 @@ func (f *finder) weigh(s []byte, fr *frame, out *scored) {
 		geneBinding: x[featureBinding], geneKind: x[featureKind], geneUp: x[featureUp], geneDown: x[featureDown],
 		geneMeanOwn: own / length / f.usual, geneMeanForeign: foreign / length, geneMeanPairs: pairs / length, geneMeanRival: rival / length / f.usual,
 		geneContent: content - f.gc, geneReach: x[featureReach],
+		genePlain: clamp(f.plain(s, int(b.at), int(fr.stop)-3)),
 	}
 	out.total = f.prior.Weights.Gene.value(out.gene[:]) + beyond*max(0, top-bound)
 }

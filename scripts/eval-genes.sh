@@ -23,6 +23,7 @@ prior escherichia NC_002695
 prior mycobacterium NC_000962
 prior chlamydia 18,NC_000117
 prior mycoplasma NZ_CP001668
+[ ! -e "$data/Bacillus.gbk.gz" ] || prior bacilli AP012496,CP007454
 prior phages "$phages"
 
 # judge NAME PRIOR FASTA TRUTH MODE CODE
@@ -46,6 +47,9 @@ record() { # NAME PRIOR FILE MODE CODE
 record Sakai escherichia "$data/NC_002695.gbk.gz" single 11
 record H37Rv mycobacterium "$data/NC_000962.3.gbk.gz" single 11
 record trachomatis chlamydia "$data/NC_000117.1.gbk.gz" single 11
+for genome in Bacillus Staphylococcus; do
+	[ ! -e "$data/$genome.gbk.gz" ] || record "$genome" bacilli "$data/$genome.gbk.gz" single 11
+done
 # Pyrodigal is told the code, pore isn't.
 record mycoides mycoplasma "$data/GCF_000023685.1_Mycoplasma_mycoides.gbff.gz" single 4
 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/porestream/porestream/genes/genbank"
 	"github.com/porestream/porestream/textfile"
 )
 
@@ -25,6 +26,7 @@ type coding struct {
 	low    int
 	high   int
 	pseudo bool
+	parts  []genbank.Span // its rows
 	// symbols are the names of its gene, the one in use first.
 	symbols []string
 	similar bool // named after a known protein, or its product is
@@ -82,6 +84,7 @@ func load(path string) ([]*coding, error) {
 			list = append(list, c)
 		}
 		c.low, c.high = min(c.low, low), max(c.high, high)
+		c.parts = append(c.parts, genbank.Span{Start: low, End: high})
 	}
 	for _, c := range list {
 		c.start, c.stop = c.low, c.high

@@ -2,6 +2,7 @@
 //
 //	go run ./train/genes prior --without NC_002695 GENOME.gbk.gz... > prior.json
 //	go run ./train/genes convert GENOME.gbk.gz OUT            # OUT.fa and OUT.gff3
+//	go run ./train/genes record GENES.gff3 GENOME.fa ACCESSION CODE | gzip > GENOME.gbk.gz
 //	go run ./train/genes compare TRUTH.gff3 FOUND.gff3
 //	go run ./train/genes names TRUTH.gff3 FOUND.gff3          # after pore genes --proteins
 package main
@@ -17,10 +18,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/genes"
 	"github.com/porestream/porestream/genes/genbank"
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/textfile"
 )
 
@@ -35,7 +38,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("want prior, convert, compare or names")
+		return errors.New("want prior, convert, record, compare or names")
 	}
 	switch args[0] {
 	case "prior":
@@ -45,6 +48,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("want convert GENBANK OUT")
 		}
 		return convert(args[1], args[2])
+	case "record":
+		if len(args) != 5 {
+			return errors.New("want record GENES.gff3 GENOME.fa ACCESSION CODE")
+		}
+		code, err := strconv.Atoi(args[4])
+		if err != nil {
+			return fmt.Errorf("%q is not the number of a genetic code: %w", args[4], err)
+		}
+		return writeRecord(args[1], args[2], args[3], code, out)
 	case "compare":
 		if len(args) != 3 {
 			return errors.New("want compare TRUTH.gff3 FOUND.gff3")
@@ -56,7 +68,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return names(args[1], args[2], out)
 	}
-	return fmt.Errorf("%q: want prior, convert, compare or names", args[0])
+	return fmt.Errorf("%q: want prior, convert, record, compare or names", args[0])
 }
 
 func read(path string) ([]*genbank.Record, error) {
@@ -158,4 +170,57 @@ func convert(path, out string) error {
 		}
 	}
 	return errors.Join(f.Flush(), g.Flush())
+}
+
+// writeRecord writes the longest contig of a genome, which is circular, and its coding sequences as a GenBank record: Ensembl Bacteria has GFF3 and FASTA.
+func writeRecord(genesPath, genomePath, accession string, code int, out io.Writer) error {
+	list, err := load(genesPath)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(genomePath)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := textfile.NewReader(f, 1<<20)
+	if err != nil {
+		return fmt.Errorf("%s: %w", genomePath, err)
+	}
+	g, err := genome.Read(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", genomePath, err)
+	}
+	longest := slices.MaxFunc(g.Contigs, func(a, b *genome.Contig) int { return len(a.Seq) - len(b.Seq) })
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "LOCUS       %s %d bp    DNA     circular BCT 01-JAN-2000\nVERSION     %s\nFEATURES             Location/Qualifiers\n", accession, len(longest.Seq), accession)
+	for _, c := range list {
+		if c.contig != longest.Name {
+			continue
+		}
+		slices.SortFunc(c.parts, func(a, b genbank.Span) int { return a.Start - b.Start })
+		var parts []string
+		for _, p := range c.parts {
+			parts = append(parts, fmt.Sprintf("%d..%d", p.Start, p.End))
+		}
+		place := strings.Join(parts, ",")
+		if len(parts) > 1 {
+			place = "join(" + place + ")"
+		}
+		if c.reverse {
+			place = "complement(" + place + ")"
+		}
+		fmt.Fprintf(w, "     CDS             %s\n                     /transl_table=%d\n", place, code)
+		if c.pseudo {
+			fmt.Fprint(w, "                     /pseudo\n")
+		}
+	}
+	fmt.Fprint(w, "ORIGIN\n")
+	at := 1
+	for line := range slices.Chunk(longest.Seq, 60) {
+		fmt.Fprintf(w, "%9d %s\n", at, line)
+		at += len(line)
+	}
+	fmt.Fprint(w, "//\n")
+	return w.Flush()
 }

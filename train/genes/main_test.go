@@ -48,10 +48,19 @@ func TestCommands(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"compare", out + ".gff3", out + ".gff3"}, &text))
 	require.Equal(t, "29\t29\t29\t1.0000\t1.0000\t1.0000\t0\t[0 0 0 0]\t[0 0 0 0]\n", text.String())
+	var again bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"record", out + ".gff3", out + ".fa", "X1.1", "11"}, &again))
+	want, err := read(genbank)
+	require.NoError(t, err)
+	copied := filepath.Join(dir, "copy.gbk")
+	require.NoError(t, os.WriteFile(copied, again.Bytes(), 0o600))
+	got, err := read(copied)
+	require.NoError(t, err)
+	require.Equal(t, want, got, "a record is what it was converted from")
 	var prior bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"prior", "--without", "Y", genbank}, &prior))
 	require.True(t, json.Valid(prior.Bytes()))
-	for _, args := range [][]string{nil, {"x"}, {"convert"}, {"compare"}, {"prior", "--without", "X1", genbank}, {"convert", out + ".fa", out}, {"prior", filepath.Join(dir, "none")}} {
+	for _, args := range [][]string{nil, {"x"}, {"convert"}, {"compare"}, {"record"}, {"record", out + ".gff3", out + ".fa", "X1.1", "eleven"}, {"record", out, out + ".fa", "X1.1", "11"}, {"record", out + ".gff3", out, "X1.1", "11"}, {"prior", "--without", "X1", genbank}, {"convert", out + ".fa", out}, {"prior", filepath.Join(dir, "none")}} {
 		require.Error(t, run(t.Context(), args, &prior), args)
 	}
 }
