@@ -165,3 +165,53 @@ func checkCover(t testing.TB, g *genome.Genome, references map[string]*streampb.
 		}
 	}
 }
+
+// TestFollowedStretches: while a run goes on, the stretches with followed positions are reported at milestones alone, provisionally, and what is reported at the end
+// is what it is without.
+func TestFollowedStretches(t *testing.T) {
+	g := wide(t)
+	values := runValues(t, "run-1", "lambda", simulate(t, g, "run-1", "lambda", 80, 3))
+	report := func(followed map[string][]int) (provisional []*streampb.Reference, final map[string]string) {
+		h, err := New(Config{
+			Topics: stream.NewTopics(""), CallsPartitions: 3, Genome: g, Survey: variant.SurveyConfig{Blocks: true}, Followed: followed,
+		})("reads", 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		final = make(map[string]string)
+		outs := handle(t, h, records(values)).outs()
+		for i, m := range decode(t, outs) {
+			switch r := m.GetReference(); {
+			case r == nil:
+			case r.GetProvisional():
+				if len(final) > 0 {
+					t.Errorf("%s:%d is provisional behind the end", r.GetContig(), r.GetStart())
+				}
+				provisional = append(provisional, r)
+			default:
+				final[string(outs[i].Key)] = r.String()
+			}
+		}
+		return provisional, final
+	}
+	none, want := report(nil)
+	some, got := report(map[string][]int{"J02459.1": {37588, 37600}, "nowhere": {5}, "short": {100, 1 << 30}})
+	if len(none) != 0 || !maps.Equal(want, got) {
+		t.Errorf("%d provisional records without followed positions; the end is the same: %v", len(none), maps.Equal(want, got))
+	}
+	seen := make(map[uint64]bool)
+	for _, r := range some {
+		if r.GetContig() != "J02459.1" || r.GetStart() != 36864 || len(r.GetCallable()) > 0 || len(r.GetBlocks()) == 0 || seen[r.GetRevision()] || !isMilestone(int(r.GetRevision())) {
+			t.Errorf("provisional record %v", r)
+		}
+		seen[r.GetRevision()] = true
+	}
+	if len(some) < 5 {
+		t.Errorf("%d provisional records", len(some))
+	}
+	for n, want := range map[int]bool{1: true, 7: true, 8: true, 9: false, 10: true, 11: false, 14: true, 15: false, 16: true, 18: false, 20: true, 1 << 20: true} {
+		if isMilestone(n) != want {
+			t.Errorf("%d segments are a milestone: %v", n, !want)
+		}
+	}
+}
