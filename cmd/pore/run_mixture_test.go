@@ -14,7 +14,7 @@ import (
 )
 
 // TestPanelOfAMixture has a base that a fifth of the molecules replace, and one that none does. A panel for that share finds the one and excludes the other; of a
-// caller that doesn't look for mixtures it is refused.
+// caller that takes samples for haploid it is refused.
 func TestPanelOfAMixture(t *testing.T) {
 	const at, other = 6000, 3000 // 0-based
 	dir := t.TempDir()
