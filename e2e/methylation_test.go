@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/variant/network/networktest"
 	"github.com/porestream/porestream/watchlist"
 )
 
@@ -129,13 +131,25 @@ func methylationPanel(t *testing.T, dir, sorted string) (panel string, answers m
 		text += fmt.Sprintf("- id: %s\n  methylation: {region: \"J02459.1:%d-%s\", is: %s}\n", r.name, start+1, r.end, r.kind)
 		fmt.Fprintf(&rules, "J02459.1\t%s\t%s\t%s\t%s\n", r.start, r.end, r.name, r.kind)
 	}
+	text += "- {id: class, model: {folder: tumour, output: class}}\n"
+	sites := methylationModel(t, dir)
 	panel = filepath.Join(dir, "panel.yaml")
 	require.NoError(t, os.WriteFile(panel, []byte(text), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.tsv"), []byte(rules.String()), 0o600))
 	// A rule has half of its 0.04 for its end; in a file four rules share 0.08.
-	res := pore(t, "pileup", "--ref", lambda("reference.fa"), "--cpg", "--alpha", "0.08", "--rules", filepath.Join(dir, "rules.tsv"), "--answers", filepath.Join(dir, "answers.tsv"), sorted)
+	res := pore(t, "pileup", "--ref", lambda("reference.fa"), "--cpg", "--alpha", "0.08", "--rules", filepath.Join(dir, "rules.tsv"), "--answers", filepath.Join(dir, "answers.tsv"),
+		"--sites", filepath.Join(dir, "sites.bed"), "--vector", filepath.Join(dir, "vector.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)
 	answers = make(map[string]string)
+	known := 0
+	for line := range strings.Lines(string(readFile(t, dir, "vector.tsv"))) {
+		if c := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") && c[1] != "." {
+			known++
+		}
+	}
+	require.Positive(t, known)
+	require.Less(t, known, sites)
+	answers["class"] = fmt.Sprintf("CLASSIFIED methylated %d of %d", known, sites)
 	for line := range strings.Lines(string(readFile(t, dir, "answers.tsv"))) {
 		if c := strings.Split(line, "\t"); !strings.HasPrefix(line, "#") {
 			answers[c[0]] = strings.Join([]string{c[6], c[7], c[8], c[9]}, " ")
@@ -147,6 +161,47 @@ func methylationPanel(t *testing.T, dir, sorted string) (panel string, answers m
 	return panel, answers
 }
 
+// methylationModel writes a model of two classes, by the states of the first CpGs of phage lambda, and their list.
+func methylationModel(t *testing.T, dir string) (sites int) {
+	t.Helper()
+	g, err := genome.Load(lambda("reference.fa"))
+	require.NoError(t, err)
+	seq := string(g.Contigs[0].Seq)
+	var features, bed strings.Builder
+	for i := 0; sites < 300; i++ {
+		if seq[i:i+2] == "CG" {
+			fmt.Fprintf(&features, "methylation\tJ02459.1:%d-%d\n", i+1, i+2)
+			fmt.Fprintf(&bed, "J02459.1\t%d\t%d\tcg%d\n", i, i+2, sites)
+			sites++
+		}
+	}
+	onnx := networktest.Spec{Size: sites, Scores: 2, Weights: func(score, _ int) float32 { return []float32{0.1, -0.1}[score] }}.ONNX(t)
+	sum := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+	manifest := `format = 1
+kind = "biomarker"
+name = "tumour"
+version = "1"
+data = "none"
+licence = "none"
+network = {file = "n.onnx", sha256 = "` + sum(onnx) + `", input = "examples", output = "scores"}
+features = {file = "f.tsv", sha256 = "` + sum([]byte(features.String())) + `"}
+encoding = {present_from = 0.5, signed = true}
+[[output]]
+name = "class"
+calibration = [1.0, 0.0]
+classes = ["methylated", "unmethylated"]
+least = 0.9
+genes = []
+`
+	folder := filepath.Join(dir, "tumour")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	for name, b := range map[string][]byte{"n.onnx": onnx, "f.tsv": []byte(features.String()), "manifest.toml": []byte(manifest)} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), b, 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sites.bed"), []byte(bed.String()), 0o600))
+	return sites
+}
+
 // answersOf are the same of a run's alerts, which must be final.
 func answersOf(t *testing.T, out string) map[string]string {
 	t.Helper()
@@ -155,6 +210,10 @@ func answersOf(t *testing.T, out string) map[string]string {
 	answers := make(map[string]string)
 	for _, a := range alerts {
 		require.True(t, a.Final)
+		if a.Model != nil {
+			answers[a.Rule] = fmt.Sprintf("%s %s %d of %d", a.State, a.Model.Class, a.Model.RegionsKnown, a.Model.Regions)
+			continue
+		}
 		answers[a.Rule] = fmt.Sprintf("%s %.4f %.1f %d", a.State, a.Methylation.Share, a.Methylation.Depth, a.Methylation.Positions)
 	}
 	return answers

@@ -30,6 +30,9 @@ type ModelAnswer struct {
 	MissingCount int      `json:"missing_count,omitempty"`
 	Codons       int      `json:"codons"`       // that the output uses
 	CodonsKnown  int      `json:"codons_known"` // of these
+	// Regions is of how many the model takes the methylation, and of RegionsKnown of these it is known; absent if it takes none.
+	Regions      int `json:"regions,omitempty"`
+	RegionsKnown int `json:"regions_known,omitempty"`
 }
 
 // ClassOdd is a class and its probability.
@@ -54,12 +57,13 @@ const (
 type useState struct {
 	genotype biomarker.Genotype
 	dirty    bool
+	calls    int // at the regions whose methylation the model takes
 }
 
 func newUseStates(w *Watch) []useState {
 	states := make([]useState, len(w.uses))
 	for i, u := range w.uses {
-		states[i].genotype = biomarker.Genotype{Sites: make([]biomarker.Site, len(u.model.Codons)), Alleles: make([]biomarker.Allele, len(u.model.Alleles))}
+		states[i].genotype = biomarker.Genotype{Sites: make([]biomarker.Site, len(u.model.Codons)), Alleles: make([]biomarker.Allele, len(u.model.Alleles)), Methylations: make([]biomarker.Methylation, len(u.regions))}
 	}
 	return states
 }
@@ -238,7 +242,7 @@ func (t *Tracker) answerModel(alerts []Alert, s *subject, j *biomarker.Predictio
 	next.State = state
 	next.Model = modelAnswer(s, &a, drivers)
 	next.Coverage = &Covered{Positions: 3 * a.Codons, NotCallable: 3 * a.Unknown, DepthNeeded: s.test.needed}
-	if state != Pending && state != NotCallable {
+	if state != Pending && state != NotCallable && len(s.use.model.Codons)+len(s.use.model.Alleles) > 0 { // of methylation there is no bound
 		bound := s.test.Alpha
 		next.Probability.FalseAlarm = &bound
 		if least := t.uses[s.use.number].leastCovered(s.test.needed); least > 0 {
@@ -316,7 +320,7 @@ func modelAnswer(s *subject, a *biomarker.Answer, drivers []biomarker.Driver) *M
 	o := &model.Manifest.Outputs[s.output]
 	out := &ModelAnswer{
 		Name: model.Manifest.Name, Version: model.Manifest.Version, SHA256: model.Digest, Output: o.Name, Probability: a.Probability,
-		Codons: a.Codons, CodonsKnown: a.Codons - a.Unknown, MissingCount: len(a.Missing),
+		Codons: a.Codons, CodonsKnown: a.Codons - a.Unknown, MissingCount: len(a.Missing), Regions: a.Regions, RegionsKnown: a.RegionsKnown,
 	}
 	if a.Class != biomarker.NotCallable {
 		out.Class = a.Class
@@ -340,10 +344,18 @@ func reasonOf(a *biomarker.Answer, state State) string {
 		return "not covered: " + codonList(a.Missing)
 	case (state == NotCallable || state == Pending) && a.Unknown > 0:
 		return fmt.Sprintf("%d of %d codons are not covered", a.Unknown, a.Codons)
+	case (state == NotCallable || state == Pending) && a.Regions > 0:
+		return fmt.Sprintf("the methylation of %d of %d regions is known, and the likeliest class has a probability of %.2f", a.RegionsKnown, a.Regions, a.Probability)
 	case state == NotCallable || state == Pending:
 		return fmt.Sprintf("no class is likely enough, the likeliest has a probability of %.2f", a.Probability)
 	}
-	reason := fmt.Sprintf("probability %.2f by %d of %d codons", a.Probability, a.Codons-a.Unknown, a.Codons)
+	reason := fmt.Sprintf("probability %.2f", a.Probability)
+	if a.Codons > 0 || a.Regions == 0 {
+		reason += fmt.Sprintf(" by %d of %d codons", a.Codons-a.Unknown, a.Codons)
+	}
+	if a.Regions > 0 {
+		reason += fmt.Sprintf(" by the methylation of %d of %d regions", a.RegionsKnown, a.Regions)
+	}
 	if len(a.Missing) > 0 {
 		reason += "; not covered: " + codonList(a.Missing)
 	}

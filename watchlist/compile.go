@@ -48,6 +48,8 @@ type Watch struct {
 
 	regions   []*subject          // that ask for methylation
 	regionsAt map[regionKey]index // ids are of subjects
+	sites     []siteAt            // of models
+	sitesAt   map[regionKey]index // ids are of these
 	asked     map[regionKey][]span
 }
 

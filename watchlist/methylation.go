@@ -125,18 +125,44 @@ func (w *Watch) indexRegions() {
 		intervals[key] = append(intervals[key], interval{start: r.Start, end: r.End, id: int32(s.number)})
 		spans[key] = append(spans[key], span{r.Contig, r.Start, r.End})
 	}
-	w.regionsAt, w.asked = map[regionKey]index{}, map[regionKey][]span{}
+	w.regionsAt, w.asked, w.sitesAt = map[regionKey]index{}, map[regionKey][]span{}, map[regionKey]index{}
 	for key, list := range intervals {
-		w.regionsAt[key], w.asked[key] = newIndex(list), union(spans[key])
+		w.regionsAt[key] = newIndex(list)
 	}
+	sites := map[regionKey][]interval{}
+	for _, u := range w.uses {
+		for i, r := range u.regions {
+			key := regionKey{r.Contig, r.Code.String()}
+			sites[key] = append(sites[key], interval{start: r.Start, end: r.End, id: int32(len(w.sites))})
+			spans[key] = append(spans[key], span{r.Contig, r.Start, r.End})
+			w.sites = append(w.sites, siteAt{u, i})
+		}
+	}
+	for key, list := range sites {
+		w.sitesAt[key] = newIndex(list)
+	}
+	for key, list := range spans {
+		w.asked[key] = union(list)
+	}
+}
+
+// siteAt is a region of a model, whose methylation is a feature.
+type siteAt struct {
+	use  *modelUse
+	part int // in Model.Regions
 }
 
 // AsksMethylation is a rule that asks for methylation; "" if none does. Without counts of modified bases none would ever be answered.
 func (w *Watch) AsksMethylation() string {
-	if len(w.regions) == 0 {
-		return ""
+	if len(w.regions) > 0 {
+		return w.regions[0].rule.id
 	}
-	return w.regions[0].rule.id
+	for _, u := range w.uses {
+		if len(u.regions) > 0 {
+			return u.answers[0].rule.id
+		}
+	}
+	return ""
 }
 
 // Asked are the parts of a stretch of a contig of which rules ask a modification, ascending and apart.
@@ -202,7 +228,7 @@ func (t *Tracker) Methylation(m Methylation) []Alert {
 	t.version++
 	t.know(m.Run)
 	key := regionKey{m.Contig, m.Code}
-	if m.Start < 0 || m.Start >= m.End || len(t.watch.regionsAt[key]) == 0 {
+	if m.Start < 0 || m.Start >= m.End || len(t.watch.asked[key]) == 0 {
 		return nil
 	}
 	known := t.marks[key]
@@ -221,8 +247,40 @@ func (t *Tracker) Methylation(m Methylation) []Alert {
 	for _, id := range ids {
 		alerts = t.decide(alerts, t.watch.subjects[id])
 	}
-	return alerts
+	t.noteSites(key, m.Start, m.End)
+	return t.answerModels(alerts)
 }
+
+// noteSites brings what models take of a stretch's methylation up to date. A model is asked again when their calls have grown by as much as
+// for regions.
+func (t *Tracker) noteSites(key regionKey, start, end int) {
+	var buffer [64]int32
+	changed := map[*modelUse]bool{}
+	for _, id := range t.watch.sitesAt[key].overlapping(buffer[:0], start, end) {
+		at := t.watch.sites[id]
+		t.noteSite(at)
+		changed[at.use] = true
+	}
+	for u := range changed {
+		if calls := t.uses[u.number].calls; !t.ended() && float64(calls) < evaluateAgain*float64(t.asked(u).callsSeen) {
+			continue
+		}
+		t.asked(u).callsSeen, t.uses[u.number].dirty = t.uses[u.number].calls, true
+	}
+}
+
+// noteSite brings a region of a model up to date.
+func (t *Tracker) noteSite(at siteAt) {
+	u := &t.uses[at.use.number]
+	known := &u.genotype.Methylations[at.part]
+	sum := t.tally(at.use.regions[at.part])
+	u.calls -= known.Calls
+	known.Modified, known.Calls = sum.Modified(), sum.Calls()
+	u.calls += known.Calls
+}
+
+// asked is the state that holds when a model was last asked because of methylation: that of the first of its rules.
+func (t *Tracker) asked(u *modelUse) *subjectState { return &t.states[u.answers[0].number] }
 
 // tally is what the calls of a subject's region are.
 func (t *Tracker) tally(of *panel.Region) (sum panel.Tally) {

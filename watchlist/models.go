@@ -10,6 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/panel"
 	"github.com/porestream/porestream/modelfile/folder"
 	"github.com/porestream/porestream/watchlist/biomarker"
 )
@@ -73,6 +75,8 @@ type modelUse struct {
 	model   *biomarker.Model
 	network biomarker.Network // nil: none was attached
 	codons  []codonOf         // by Model.Codons
+	regions []*panel.Region   // by Model.Regions
+	limits  *test             // of all parts
 	answers []*subject
 }
 
@@ -145,7 +149,7 @@ func (c *compiler) modelRule(r *ruleText) {
 	if use == nil {
 		return // its faults have been reported
 	}
-	s := &subject{scope: ScopeModel, use: use, output: output, rule: r, panel: c.panel, test: use.test(c)}
+	s := &subject{scope: ScopeModel, use: use, output: output, rule: r, panel: c.panel, test: use.limits}
 	var spans []span
 	for i, at := range model.Codons {
 		for _, gene := range model.Manifest.Outputs[output].Genes {
@@ -157,16 +161,6 @@ func (c *compiler) modelRule(r *ruleText) {
 	s.area = newArea(spans)
 	use.answers = append(use.answers, s)
 	c.enter(s)
-}
-
-// test is the test of the model's parts, which all have the same.
-func (u *modelUse) test(c *compiler) *test {
-	for _, s := range c.watch.subjects {
-		if s.use == u {
-			return s.test
-		}
-	}
-	return nil
 }
 
 // use makes the subjects of a model's features; nil, with faults, if the reference doesn't have them.
@@ -218,21 +212,27 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		}
 		made = append(made, s)
 	}
+	for _, at := range model.Regions {
+		if region, ok := c.modelRegion(r, model, at); ok {
+			use.regions = append(use.regions, region)
+		}
+	}
 	if c.found > before {
 		return nil
 	}
-	if len(made) == 0 {
-		c.addRule(r.model.line, r.id, ": model %s asks for no codon and no allele: name decisive codons, or nothing says what reads cover", model.Manifest.Name)
+	if len(made)+len(use.regions) == 0 {
+		c.addRule(r.model.line, r.id, ": model %s asks for no codon, no allele and no methylation: name decisive codons, or nothing says what reads cover", model.Manifest.Name)
 		return nil
 	}
 	changes := 0
 	for _, s := range made {
 		changes += s.changes()
 	}
-	t := c.sufficient(r, changes)
+	t := c.sufficient(r, max(1, changes))
 	if t == nil {
 		return nil
 	}
+	use.limits = t
 	names := make(map[subjectKey]int)
 	for i, s := range made {
 		s.panel, s.rule, s.test = c.panel, part, t
@@ -253,6 +253,21 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	}
 	c.watch.uses = append(c.watch.uses, use)
 	return use
+}
+
+// modelRegion is a region whose methylation a model asks for; false, with a fault, if the reference doesn't have it.
+func (c *compiler) modelRegion(r *ruleText, model *biomarker.Model, at biomarker.Region) (*panel.Region, bool) {
+	p, err := parseRegion(at.Text)
+	if err == nil && c.watch.genome.Contig(at.Text) != nil {
+		p = place{contig: at.Text}
+	}
+	code, codeErr := modbase.ParseCode(at.Code)
+	if err := errors.Join(err, codeErr); err != nil {
+		c.addRule(r.model.line, r.id, ": model %s: methylation %s: %w", model.Manifest.Name, clip(at.Text), err)
+		return nil, false
+	}
+	where, ok := c.located(r, r.model.line, p)
+	return &panel.Region{Contig: where.contig, Start: where.start, End: where.end, Code: code}, ok
 }
 
 // Least share of the residues of a gene that have to be those of a model's numbering.

@@ -28,7 +28,7 @@ const regionsVersion = 4
 // encoding is the version that states of a watch have.
 func (w *Watch) encoding() byte {
 	switch {
-	case len(w.regions) > 0:
+	case w.AsksMethylation() != "":
 		return regionsVersion
 	case len(w.uses) > 0:
 		return modelsVersion
@@ -84,7 +84,7 @@ func (t *Tracker) AppendState(b []byte) ([]byte, error) {
 	}
 	for _, s := range t.watch.sorted {
 		st := &t.states[s.number]
-		if len(st.alleles) == 0 && st.answer == (answer{}) && st.evaluations == 0 {
+		if len(st.alleles) == 0 && st.answer == (answer{}) && st.evaluations == 0 && st.callsSeen == 0 {
 			continue
 		}
 		key := s.key()
@@ -203,6 +203,9 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 			t.note(s)
 		}
 	}
+	for _, at := range w.sites {
+		t.noteSite(at)
+	}
 	for i := range t.uses {
 		t.uses[i].dirty = false // it was answered before the state was written
 	}
@@ -267,7 +270,7 @@ func (t *Tracker) restoreSubject(in *packed.Reader, version byte) {
 		return
 	}
 	st := &t.states[t.watch.sorted[i].number]
-	if len(st.alleles) > 0 || st.answer != (answer{}) || st.evaluations > 0 {
+	if len(st.alleles) > 0 || st.answer != (answer{}) || st.evaluations > 0 || st.callsSeen > 0 {
 		in.Fail("rule %q comes twice", key.rule)
 		return
 	}

@@ -212,6 +212,11 @@ func (t *Tracker) RunEnd(run string) []Alert {
 	for _, s := range t.watch.subjects {
 		alerts = t.decide(alerts, s)
 	}
+	for _, u := range t.watch.uses {
+		if len(u.regions) > 0 { // calls may have come since it was asked
+			t.uses[u.number].dirty = true
+		}
+	}
 	return t.answerModels(alerts)
 }
 

@@ -176,6 +176,9 @@ func (t *Tally) Join(o *Tally) {
 // Calls is how many there are on both strands.
 func (t *Tally) Calls() int { return t[0].Calls + t[1].Calls }
 
+// Modified is how many of them are modified.
+func (t *Tally) Modified() int { return t[0].Modified + t[1].Modified }
+
 // IsCpG reports whether the position of a contig is the C of a CG on the strand.
 func IsCpG(contig []byte, pos int, strand pileup.Strand) bool {
 	if strand == pileup.Minus {

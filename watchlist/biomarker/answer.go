@@ -27,13 +27,17 @@ type Allele struct {
 	Share float64
 }
 
-// Genotype is what a sample shows of a model's features, in the order of Model.Codons and Model.Alleles.
+// Methylation is the calls of a modification in a region, on both strands.
+type Methylation struct{ Modified, Calls int }
+
+// Genotype is what a sample shows of a model's features, in the order of Model.Codons, Model.Alleles and Model.Regions.
 type Genotype struct {
-	Sites   []Site
-	Alleles []Allele
+	Sites        []Site
+	Alleles      []Allele
+	Methylations []Methylation
 }
 
-// Network computes the numbers of rows: of rows times 2 Size values, rows times Numbers. What a row gives must not depend on the
+// Network computes the numbers of rows: of rows times Width values, rows times Numbers. What a row gives must not depend on the
 // others.
 type Network interface {
 	Compute(rows int, inputs []float32) ([]float32, error)
@@ -57,6 +61,8 @@ type Answer struct {
 	// Missing are the decisive codons that are not covered, and Unknown how many of the Codons used are not.
 	Missing         []Codon
 	Unknown, Codons int
+	// RegionsKnown of the Regions whose methylation is a feature have calls that say which it is.
+	RegionsKnown, Regions int
 }
 
 // Driver is a feature that is present, and how much more probable the answer's class is with it.
@@ -109,6 +115,14 @@ func (j *Prediction) Answer(out int) Answer {
 		missing = *o.MaxMissing
 	}
 	few := float64(a.Unknown) > missing*float64(a.Codons)
+	if a.Regions = len(m.Regions); a.Regions > 0 {
+		for i := range m.Regions {
+			if _, known := m.methylation(j.genotype, i); known {
+				a.RegionsKnown++
+			}
+		}
+		few = few || a.RegionsKnown < max(1, o.LeastSites)
+	}
 	// Uncovered codons may add resistance; they seldom take away the resistance found.
 	if few || len(a.Missing) > 0 && a.Class != Resistant {
 		a.Class = NotCallable
@@ -158,7 +172,7 @@ func rounded(p float64) float64 { return math.Round(p*1e4) / 1e4 }
 // leastEffect is how much a driver changes the probability at least.
 const leastEffect = 0.005
 
-// Drivers are the features that are present and without which the answer's class would be less, or more, probable, the strongest first.
+// Drivers are the residues and alleles that are present and without which the answer's class would be less, or more, probable, the strongest first.
 // One row is computed for each feature that is present.
 func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
@@ -188,7 +202,7 @@ func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	inputs := make([]float32, 0, len(changes)*2*m.Size())
+	inputs := make([]float32, 0, len(changes)*m.Width())
 	for _, c := range changes {
 		if c.site >= 0 {
 			inputs = m.input(inputs, j.genotype, c.site, c.residue)
@@ -263,6 +277,20 @@ func (m *Model) share(g *Genotype, codon int, residue byte) float64 {
 	return min(total, 1)
 }
 
+// methylation is a region's value, and whether it is known: that of a state isn't where as many calls say the one as the other.
+func (m *Model) methylation(g *Genotype, region int) (value float32, known bool) {
+	c := g.Methylations[region]
+	switch {
+	case c.Calls < max(1, m.Manifest.Encoding.Calls):
+		return 0, false
+	case m.Manifest.Encoding.Fractions:
+		return float32(c.Modified) / float32(c.Calls), true
+	case 2*c.Modified > c.Calls:
+		return 1, true
+	}
+	return 0, 2*c.Modified < c.Calls
+}
+
 // input appends a row: values, and which are known. The residue of a codon that is given as removed is left out; -1 removes none.
 func (m *Model) input(dst []float32, g *Genotype, removed int, residue byte) []float32 {
 	at := len(dst)
@@ -305,12 +333,20 @@ func (m *Model) input(dst []float32, g *Genotype, removed int, residue byte) []f
 			values[i] = float32(m.coveredShare(g, f.gene))
 		case featureDepth:
 			values[i] = float32(math.Log2(1 + float64(m.leastDepth(g, f.gene))))
+		case featureMethylation:
+			values[i], is = m.methylation(g, f.region)
 		}
 		if is {
 			known[i] = 1
 		}
 	}
-	return dst
+	if !m.Manifest.Encoding.Signed {
+		return dst
+	}
+	for i := range values {
+		values[i] = known[i] * (2*values[i] - 1)
+	}
+	return dst[:at+len(values)]
 }
 
 // of is the score of the changes present.

@@ -184,3 +184,33 @@ func FuzzLists(f *testing.F) {
 		}
 	})
 }
+
+// TestMethylation: states and shares, which are missing without enough calls, and a state where calls are split.
+func TestMethylation(t *testing.T) {
+	load := func(encoding, output string) *Model {
+		fsys := files("methylation\tchr1:10-11\nmethylation\tchr1:20-21\th\nmethylation\tchr1:30-31\nmethylation\tchr1:40-41\n", "")
+		text := strings.Replace(string(fsys["manifest.toml"].Data), "fractions = true", encoding, 1)
+		fsys["manifest.toml"].Data = []byte(strings.Replace(text, "genes = [\"RT\"]\n", "genes = []\n"+output, 1))
+		m, err := Load(fsys)
+		require.NoError(t, err)
+		return m
+	}
+	g := Genotype{Methylations: []Methylation{{3, 4}, {1, 4}, {0, 0}, {2, 4}}}
+	m := load("fractions = false", "")
+	require.Equal(t, []Region{{"chr1:10-11", "m"}, {"chr1:20-21", "h"}, {"chr1:30-31", "m"}, {"chr1:40-41", "m"}}, m.Regions)
+	require.Equal(t, 8, m.Width())
+	require.Equal(t, []float32{1, 0, 0, 0, 1, 1, 0, 0}, m.input(nil, &g, -1, 0))
+	require.Equal(t, []float32{0.75, 0.25, 0, 0.5, 1, 1, 0, 1}, load("fractions = true", "").input(nil, &g, -1, 0))
+	m = load("signed = true", "least_sites = 3\n")
+	require.Equal(t, 4, m.Width())
+	require.Equal(t, []float32{9, 1, -1, 0, 0}, m.input([]float32{9}, &g, -1, 0))
+	require.Equal(t, []float32{0, 0, 0, 0}, load("signed = true, calls = 5", "").input(nil, &g, -1, 0))
+	j, err := m.Score(constant{3}, &g)
+	require.NoError(t, err)
+	require.Equal(t, Answer{Class: NotCallable, Probability: j.Answer(0).Probability, RegionsKnown: 2, Regions: 4}, j.Answer(0))
+	g.Methylations[2] = Methylation{0, 1}
+	require.Equal(t, Resistant, j.Answer(0).Class)
+	drivers, err := j.Drivers(constant{3}, 0, 9)
+	require.NoError(t, err)
+	require.Empty(t, drivers)
+}

@@ -42,10 +42,12 @@ const (
 	featureUnseen
 	featureCovered
 	featureDepth
+	featureMethylation
 )
 
 var featureKinds = map[string]featureKind{
 	"residue": featureResidue, "allele": featureAllele, "score": featureScore, "unseen": featureUnseen, "covered": featureCovered, "depth": featureDepth,
+	"methylation": featureMethylation,
 }
 
 // feature is one number of the input.
@@ -56,6 +58,13 @@ type feature struct {
 	allele  int // in Model.Alleles
 	score   int // in Model.scores
 	gene    int // in Model.Manifest.Genes
+	region  int // methylation: in Model.Regions
+}
+
+// Region is a place whose methylation is a feature.
+type Region struct {
+	Text string // a region as panels name it: CONTIG:START-END, counted from 1, CONTIG:POSITION or CONTIG
+	Code string // of the modification, as in MM
 }
 
 // score is a sum over groups of terms; one term of each group counts.
@@ -90,6 +99,8 @@ type Model struct {
 	Codons []Codon
 	// Alleles are the descriptions of features that name alleles.
 	Alleles []string
+	// Regions are those of features about methylation.
+	Regions []Region
 
 	features []feature
 	scores   []score
@@ -103,8 +114,16 @@ type output struct {
 	codons   []int // used in its genes
 }
 
-// Size is the number of features; an input has twice as many numbers.
+// Size is the number of features.
 func (m *Model) Size() int { return len(m.features) }
+
+// Width is how many numbers an input has: of each feature its value and whether it is known, or one for both.
+func (m *Model) Width() int {
+	if m.Manifest.Encoding.Signed {
+		return len(m.features)
+	}
+	return 2 * len(m.features)
+}
 
 // Numbers is how many numbers the network gives for a row.
 func (m *Model) Numbers() int {
@@ -249,11 +268,14 @@ func (b *builder) feature(cells []string) error {
 	}
 	kind, ok := featureKinds[cells[0]]
 	want := 2
-	if kind == featureResidue {
+	switch {
+	case kind == featureResidue:
 		want = 4
+	case kind == featureMethylation && len(cells) == 3:
+		want = 3
 	}
 	if !ok || len(cells) != want {
-		return fmt.Errorf("%q is no feature: want residue GENE CODON RESIDUE, allele NAME, score NAME, unseen NAME, covered GENE or depth GENE, separated by tabs", strings.Join(cells, " "))
+		return fmt.Errorf("%q is no feature: want residue GENE CODON RESIDUE, allele NAME, score NAME, unseen NAME, covered GENE, depth GENE or methylation REGION [CODE], separated by tabs", strings.Join(cells, " "))
 	}
 	f := feature{kind: kind}
 	switch kind {
@@ -277,6 +299,13 @@ func (b *builder) feature(cells []string) error {
 		if f.score < 0 {
 			return fmt.Errorf("score %q is not in the list of scores", cells[1])
 		}
+	case featureMethylation:
+		f.region = len(m.Regions)
+		r := Region{cells[1], "m"}
+		if len(cells) == 3 {
+			r.Code = cells[2]
+		}
+		m.Regions = append(m.Regions, r)
 	case featureCovered, featureDepth:
 		if f.gene, ok = b.genes[cells[1]]; !ok {
 			return fmt.Errorf("gene %q is not among the manifest's", cells[1])

@@ -13,7 +13,7 @@ import (
 
 // Limits of a model, far above any that makes sense.
 const (
-	maxFeatures = 100_000
+	maxFeatures = 500_000 // a methylation array has as many probes
 	maxOutputs  = 1000
 	maxGenes    = 1000
 )
@@ -39,7 +39,7 @@ type Manifest struct {
 type NetworkManifest struct {
 	File   string `toml:"file"` // relative to the manifest
 	SHA256 string `toml:"sha256"`
-	Input  string `toml:"input"`  // float32 [N, 1, 2 F]: values, then 1 for each that is known
+	Input  string `toml:"input"`  // float32 [N, 1, 2 F]: values, then 1 for each that is known; [N, 1, F] where these are signed
 	Output string `toml:"output"` // float32 [N, 1, K]
 }
 
@@ -53,6 +53,8 @@ type FileManifest struct {
 type Encoding struct {
 	PresentFrom float64 `toml:"present_from"` // share of the reads
 	Fractions   bool    `toml:"fractions"`
+	Signed      bool    `toml:"signed,omitempty"` // one number a feature: 0 if it is missing, else 2 value - 1
+	Calls       int     `toml:"calls,omitempty"`  // of modified bases that a methylation needs to be known; 0: 1
 }
 
 // Gene is a protein by whose numbering codons are named.
@@ -73,6 +75,7 @@ type Output struct {
 	Genes       []string   `toml:"genes"`
 	Decisive    []string   `toml:"decisive,omitempty"`
 	MaxMissing  *float64   `toml:"max_missing,omitempty"` // nil: defaultMissing
+	LeastSites  int        `toml:"least_sites,omitempty"` // of methylations, that must be known; 0: 1
 }
 
 // defaultMissing is the share of the codons that may be missing if an output says nothing.
@@ -142,6 +145,7 @@ func (m *Manifest) validate() error {
 	}
 	check(m.Network.Input != "" && m.Network.Output != "", "network.input or network.output is missing")
 	check(m.Encoding.PresentFrom > 0 && m.Encoding.PresentFrom <= 1, "encoding.present_from = %v is outside of 0 to 1", m.Encoding.PresentFrom)
+	check(m.Encoding.Calls >= 0, "encoding.calls = %d is below 0", m.Encoding.Calls)
 	check(len(m.Genes) <= maxGenes, "%d genes, the limit is %d", len(m.Genes), maxGenes)
 	check(len(m.Outputs) > 0 && len(m.Outputs) <= maxOutputs, "%d outputs: want 1 to %d", len(m.Outputs), maxOutputs)
 	genes := map[string]int{}
@@ -171,6 +175,7 @@ func (o *Output) validate(genes map[string]int, check func(ok bool, format strin
 		check(o.Susceptible > 0 && o.Susceptible <= o.Resistant && o.Resistant < 1, "output %s: want 0 < susceptible <= resistant < 1", o.Name)
 	}
 	check(o.MaxMissing == nil || *o.MaxMissing >= 0 && *o.MaxMissing < 1, "output %s: max_missing is outside of 0 to 1", o.Name)
+	check(o.LeastSites >= 0 && o.LeastSites <= maxFeatures, "output %s: least_sites is outside of 0 to %d", o.Name, maxFeatures)
 	for _, g := range o.Genes {
 		check(genes[g] > 0, "output %s: gene %q is not among the model's", o.Name, g)
 	}

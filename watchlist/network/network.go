@@ -31,13 +31,13 @@ func Open(m *biomarker.Model, library string, logger *slog.Logger) (*Network, er
 	n := m.Manifest.Network
 	opened, err := infer.Open(infer.Network{
 		Name: m.Manifest.Name, ONNX: m.Network, Input: n.Input, Output: n.Output,
-		Samples: 2 * m.Size(), Frames: 1, Classes: m.Numbers(), Exact: true,
+		Samples: m.Width(), Frames: 1, Classes: m.Numbers(), Exact: true,
 	}, infer.Options{Device: "cpu", Library: library, BatchCPU: batch, SessionsCPU: min(runtime.GOMAXPROCS(0), 4), Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("loading model %s: %w", m.Manifest.Name, err)
 	}
 	net := &Network{
-		name: m.Manifest.Name, size: 2 * m.Size(), numbers: m.Numbers(), batch: opened.Batch,
+		name: m.Manifest.Name, size: m.Width(), numbers: m.Numbers(), batch: opened.Batch,
 		runners: make(chan infer.Runner, len(opened.Runners)), count: len(opened.Runners),
 	}
 	for _, r := range opened.Runners {
