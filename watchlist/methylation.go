@@ -185,12 +185,40 @@ func (w *Watch) counts(contig, code string, m Mark) bool {
 	return c != nil && panel.IsCpG(c.Seq, m.Pos, m.strand())
 }
 
-// marked is the newest revision of a stretch.
+// marked is the newest revision of a stretch. So that a rule on a whole chromosome takes as little as one on a promoter, positions are kept only
+// where a region or a model takes a part of the stretch.
 type marked struct {
 	start, end int
 	revision   uint64
-	marks      []Mark
-	sum        panel.Tally // of all marks
+	sum        panel.Tally // of all calls that count
+	marks      []Mark      // those in parts that are taken
+}
+
+// partial keeps the marks of a stretch that regions and models take without taking the whole stretch. The list is used for what is kept.
+func (w *Watch) partial(key regionKey, start, end int, list []Mark) []Mark {
+	var buffer [64]int32
+	var parts []span
+	for _, id := range w.regionsAt[key].overlapping(buffer[:0], start, end) {
+		if r := w.subjects[id].region; r.Start > start || r.End < end {
+			parts = append(parts, span{key.contig, max(start, r.Start), min(end, r.End)})
+		}
+	}
+	for _, id := range w.sitesAt[key].overlapping(buffer[:0], start, end) {
+		if r := w.sites[id].use.regions[w.sites[id].part]; r.Start > start || r.End < end {
+			parts = append(parts, span{key.contig, max(start, r.Start), min(end, r.End)})
+		}
+	}
+	parts = union(parts)
+	kept := list[:0]
+	for _, k := range list { // ascending
+		for len(parts) > 0 && parts[0].end <= k.Pos {
+			parts = parts[1:]
+		}
+		if len(parts) > 0 && parts[0].start <= k.Pos {
+			kept = append(kept, k)
+		}
+	}
+	return slices.Clip(slices.Clone(kept))
 }
 
 // add adds the calls of marks in [start, end).
@@ -217,10 +245,16 @@ func (k *marks) set(next marked) bool {
 	} else if next.revision <= k.stretches[i].revision {
 		return false
 	}
-	next.add(&next.sum, math.MinInt, math.MaxInt)
 	k.stretches[i] = next
 	k.longest = max(k.longest, next.end-next.start)
 	return true
+}
+
+// mark sums up the marks of a stretch, and keeps those of them that are needed.
+func (w *Watch) mark(key regionKey, m marked) marked {
+	m.add(&m.sum, math.MinInt, math.MaxInt)
+	m.marks = w.partial(key, m.start, m.end, m.marks)
+	return m
 }
 
 // Methylation takes a revision of a stretch's calls and returns the alerts that follow.
@@ -237,7 +271,7 @@ func (t *Tracker) Methylation(m Methylation) []Alert {
 		t.marks[key] = known
 	}
 	kept := slices.DeleteFunc(slices.Clone(m.Marks), func(k Mark) bool { return !t.watch.counts(m.Contig, m.Code, k) })
-	if !known.set(marked{start: m.Start, end: m.End, revision: m.Revision, marks: kept}) {
+	if !known.set(t.watch.mark(key, marked{start: m.Start, end: m.End, revision: m.Revision, marks: kept})) {
 		return nil
 	}
 	var buffer [16]int32
@@ -384,6 +418,9 @@ func (t *Tracker) appendMarks(b []byte) []byte {
 		b = packed.AppendLen(packed.AppendBytes(packed.AppendBytes(b, key.contig), key.code), len(known.stretches))
 		for _, m := range known.stretches {
 			b = packed.AppendUint(packed.AppendLen(packed.AppendLen(b, m.start), m.end-m.start), m.revision)
+			for _, strand := range m.sum {
+				b = packed.AppendLen(packed.AppendLen(packed.AppendLen(b, strand.Sites), strand.Calls), strand.Modified)
+			}
 			b = packed.AppendLen(b, len(m.marks))
 			for _, k := range m.marks {
 				place := 2 * (k.Pos - m.start)
@@ -397,8 +434,8 @@ func (t *Tracker) appendMarks(b []byte) []byte {
 	return b
 }
 
-// restoreMarks reads what appendMarks wrote.
-func (t *Tracker) restoreMarks(in *packed.Reader) {
+// restoreMarks reads what appendMarks wrote, also in a version without sums.
+func (t *Tracker) restoreMarks(in *packed.Reader, version byte) {
 	for range in.Count(3) {
 		key := regionKey{in.String(maxName), in.String(maxName)}
 		if t.marks[key] != nil {
@@ -409,6 +446,11 @@ func (t *Tracker) restoreMarks(in *packed.Reader) {
 			m := marked{start: in.Len(maxPosition)}
 			m.end = m.start + in.Len(maxStretch)
 			m.revision = in.Uint(math.MaxUint64)
+			if version >= sumsVersion {
+				for i := range m.sum {
+					m.sum[i].Sites, m.sum[i].Calls, m.sum[i].Modified = in.Len(math.MaxInt32), in.Len(math.MaxInt), in.Len(math.MaxInt)
+				}
+			}
 			for range in.Count(3) {
 				place := in.Len(2 * maxStretch)
 				m.marks = append(m.marks, Mark{Pos: m.start + place/2, Reverse: place&1 == 1, Modified: in.Len(math.MaxInt32), Calls: in.Len(math.MaxInt32)})
@@ -419,6 +461,9 @@ func (t *Tracker) restoreMarks(in *packed.Reader) {
 			if n := len(known.stretches); n > 0 && known.stretches[n-1].start >= m.start {
 				in.Fail("stretch %d-%d is out of order", m.start, m.end)
 				return
+			}
+			if version < sumsVersion {
+				m = t.watch.mark(key, m)
 			}
 			known.set(m)
 		}

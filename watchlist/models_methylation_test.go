@@ -113,7 +113,7 @@ func states(t testing.TB, m *molecules, sites []panel.Site) []float32 {
 	return list
 }
 
-// TestModelOfMethylation: a model's input is the states that pore pileup --vector has of the same calls, missing ones told from unmethylated
+// TestModelOfMethylation: a model's input is the states that pore pileup --vector has of the same calls, missing ones apart from unmethylated
 // ones; it is answered while reads come and at the end, and wants as many sites as its manifest says.
 func TestModelOfMethylation(t *testing.T) {
 	b, sites, n := withSparse(t)

@@ -25,11 +25,14 @@ const modelsVersion = 3
 // subject was evaluated.
 const regionsVersion = 4
 
+// sumsVersion is that with sums of stretches, and positions only where they are needed.
+const sumsVersion = 5
+
 // encoding is the version that states of a watch have.
 func (w *Watch) encoding() byte {
 	switch {
 	case w.AsksMethylation() != "":
-		return regionsVersion
+		return sumsVersion
 	case len(w.uses) > 0:
 		return modelsVersion
 	}
@@ -164,8 +167,8 @@ func (s *seen) append(b []byte) ([]byte, error) {
 // RestoreTracker returns the tracker that wrote b, of the same panels.
 func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 	in := packed.NewReader(b)
-	version := in.Version(regionsVersion)
-	if want := w.encoding(); version > 0 && version != want {
+	version := in.Version(sumsVersion)
+	if want := w.encoding(); version > 0 && version != want && (version != regionsVersion || want != sumsVersion) {
 		in.Fail("version %d, and this program with these panels reads version %d: start the stage anew from its topic", version, want)
 	}
 	t := w.NewTracker(in.String(maxName))
@@ -185,7 +188,7 @@ func (w *Watch) RestoreTracker(b []byte) (*Tracker, error) {
 		t.depths[contig] = d
 	}
 	if version >= regionsVersion {
-		t.restoreMarks(in)
+		t.restoreMarks(in, version)
 	}
 	for in.Bool() {
 		t.restoreSubject(in, version)

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/porestream/porestream/stream"
 )
@@ -51,6 +52,14 @@ type traced struct {
 	stream.Handler
 	tracer *Tracer
 	stage  string
+}
+
+// Tick gives the handler the time, if it wants it.
+func (h *traced) Tick(ctx context.Context, now time.Time, emit stream.Emitter) error {
+	if t, ok := h.Handler.(stream.Ticker); ok {
+		return t.Tick(ctx, now, emit)
+	}
+	return nil
 }
 
 // Handle is the handler's within a span. Records that are replayed don't come here,

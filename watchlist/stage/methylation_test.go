@@ -1,12 +1,15 @@
 package stage
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/statetest"
@@ -169,5 +172,34 @@ func TestMethylationLaw(t *testing.T) {
 				t.Errorf("seed %d: at the end\n%s\nwant\n%s", seed, last[key], want[key])
 			}
 		}
+	}
+}
+
+// TestCountsThatDontEnd: a run that waits a minute for the end of counts, as where a processor counts without the panel, is reported, once, with the
+// partitions that are missing.
+func TestCountsThatDontEnd(t *testing.T) {
+	f := asking(t)
+	var log bytes.Buffer
+	h, err := New(Config{
+		Topics: stream.NewTopics(""), AlertsPartitions: 3, Watch: f.watch, Panels: own, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})("watch", 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := func(n int) {
+		for range n {
+			if err := h.(stream.Ticker).Tick(t.Context(), time.Time{}, new(statetest.Recorder)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	handle(t, h, records(marker(t, "run-1", "lambda", 0, 1, false), marker(t, "run-1", "lambda", 0, 1, true), methylationEnd(t, "run-1", "lambda", 1, 3)))
+	tick(warnAfter - 1)
+	if log.Len() > 0 {
+		t.Errorf("it is reported at once: %s", &log)
+	}
+	tick(3 * warnAfter)
+	if n := strings.Count(log.String(), "final answers wait"); n != 1 || !strings.Contains(log.String(), "[0 2]") {
+		t.Errorf("reported %d times: %s", n, &log)
 	}
 }

@@ -7,10 +7,12 @@
 package stage
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/stream"
@@ -46,14 +48,48 @@ func New(cfg Config) stream.NewHandler {
 	}
 	return func(_ string, partition, partitions int32) (stream.Handler, error) {
 		log := cfg.Logger.With("stage", Name, "partition", partition)
-		return stream.Fold{
-			Folder: &handler{
-				cfg: cfg, partition: partition, partitions: partitions,
-				trackers: make(map[string]*watchlist.Tracker), sections: make(map[string]*watchlist.Tracker),
-				fingerprint: cfg.fingerprint(partitions), log: log,
-			},
-			Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
-		}, nil
+		h := &handler{
+			cfg: cfg, partition: partition, partitions: partitions,
+			trackers: make(map[string]*watchlist.Tracker), sections: make(map[string]*watchlist.Tracker),
+			fingerprint: cfg.fingerprint(partitions), log: log,
+		}
+		return worker{stream.Fold{
+			Folder: h, Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
+		}, h}, nil
+	}
+}
+
+// worker is a handler that is given the time.
+type worker struct {
+	stream.Fold
+	handler *handler
+}
+
+// Tick is called now and then once the partition is live.
+func (w worker) Tick(context.Context, time.Time, stream.Emitter) error {
+	w.handler.tick()
+	return nil
+}
+
+// warnAfter is after how many ticks, seconds, it is reported that runs wait for counts of modified bases.
+const warnAfter = 60
+
+// tick reports, once, that answers wait for the end of counts that doesn't come.
+func (h *handler) tick() {
+	var runs []string
+	for _, run := range h.markers.Runs() {
+		if h.markers.Ended(run.GetId()) && !h.over(run.GetId()) {
+			runs = append(runs, run.GetId())
+		}
+	}
+	if len(runs) == 0 {
+		h.waited = 0
+		return
+	}
+	if h.waited++; h.waited == warnAfter {
+		_, missing := h.methylation.Missing(runs[0])
+		h.log.Warn("final answers wait for counts of modified bases: do processors with the stage methylate run, all with the same --panel files?",
+			"runs", runs, "partitions of the first that have not ended it; none: nobody has begun", missing)
 	}
 }
 
@@ -69,6 +105,7 @@ type handler struct {
 	fingerprint           string
 	stranger              string   // the last fingerprint of other panels that was warned of
 	uncounted             bool     // coverage without counts was warned of
+	waited                int      // ticks, while runs wait for the end of counts of modified bases
 	metrics               *Metrics // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
