@@ -59,9 +59,27 @@ func (w *Watch) Resolve() []Resolved {
 				r.Places = append(r.Places, Target{p.contig, p.start, p.end})
 			}
 		}
+		if s.scope == ScopeModel {
+			s.use.resolve(&r)
+		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// resolve adds what a model takes of methylation, which has no bounds: of that alone it needs calls.
+func (u *modelUse) resolve(r *Resolved) {
+	var spans []span
+	for _, at := range u.regions {
+		spans = append(spans, span{at.Contig, at.Start, at.End})
+	}
+	for _, p := range union(spans) {
+		r.Places = append(r.Places, Target{p.contig, p.start, p.end})
+		r.Positions += p.end - p.start
+	}
+	if len(u.model.Codons)+len(u.model.Alleles) == 0 {
+		r.DepthNeeded, r.Miss, r.ReadsNeeded, r.FalseAlarm = max(1, u.model.Manifest.Encoding.Calls), 0, 0, 0
+	}
 }
 
 // resolveRegion describes a rule on methylation.
