@@ -8,6 +8,9 @@ ecoli=${ECOLI:-../shared/data/ecoli-r9}
 out=${OUT:-.cache/eval/genes}
 pyrodigal=.cache/pyrodigal
 [ -e "$data/NC_000962.3.gbk.gz" ] || { echo "eval-genes: $data has no genomes; DATA names another folder" >&2; exit 1; }
+for genome in Bacillus Staphylococcus; do
+	[ -e "$data/$genome.gbk.gz" ] || echo "eval-genes: $data has no $genome.gbk.gz: priors learn from fewer genomes than those of docs/files/genes.md; train/genes/README.md says how to make it" >&2
+done
 mkdir -p "$out"
 go build -o "$out/genes" ./train/genes
 if [ "${PYRODIGAL:-1}" != 0 ] && [ ! -x "$pyrodigal/bin/python" ]; then
