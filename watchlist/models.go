@@ -261,8 +261,11 @@ func (c *compiler) modelRegion(r *ruleText, model *biomarker.Model, at biomarker
 	if err == nil && c.watch.genome.Contig(at.Text) != nil {
 		p = place{contig: at.Text}
 	}
-	code, codeErr := modbase.ParseCode(at.Code)
-	if err := errors.Join(err, codeErr); err != nil {
+	var code modbase.Code
+	if err == nil {
+		code, err = modbase.ParseCode(at.Code)
+	}
+	if err != nil {
 		c.addRule(r.model.line, r.id, ": model %s: methylation %s: %w", model.Manifest.Name, clip(at.Text), err)
 		return nil, false
 	}

@@ -204,6 +204,7 @@ func TestModelOfMethylationFaults(t *testing.T) {
 		{"methylation\tchrX:1-2\n", `rule "class": contig "chrX" is not in the reference`},
 		{"methylation\tJ02459.1:1-2\tchalk\n", `model tumour: methylation J02459.1:1-2: "chalk": want a letter`},
 		{"methylation\tJ02459.1:9-2\n", "model tumour: methylation J02459.1:9-2"},
+		{"methylation\tJ02459.1:9-2\tchalk\n", "model tumour: methylation J02459.1:9-2"},
 		{"methylation\tJ02459.1:48502-48503\n", "reaches outside of the contig"},
 	} {
 		p, err := watchlist.Load(sparsePanel(t, tt.features, nil))

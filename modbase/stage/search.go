@@ -67,6 +67,20 @@ func (h *handler) search(sample string) *search {
 	return s
 }
 
+// begins notes the first marker of a run. What was sent of its samples' runs before may never be searched, as it isn't of all of them any
+// more, and so isn't waited for.
+func (h *handler) begins(run *streampb.Run) {
+	if !h.cfg.FindMotifs || h.markers.Run(run.GetId()) != nil {
+		return
+	}
+	for _, sample := range stream.SamplesOf(run) {
+		if s := h.searches[sample]; s != nil {
+			s.waits, s.again = false, false
+			h.searchesVersion++
+		}
+	}
+}
+
 // counted notes a new read of a sample whose runs go on, and returns an excerpt of its places if one is due.
 func (h *handler) counted(sample string) ([]stream.Out, error) {
 	if !h.cfg.FindMotifs {
@@ -257,6 +271,9 @@ func (h *handler) find(sample string, runs []string, places int) ([]stream.Out, 
 func (h *handler) receiveMotifs(m *streampb.ModifiedMotifs) ([]stream.Out, error) {
 	if !h.cfg.FindMotifs || len(m.GetRuns()) == 0 {
 		return nil, nil
+	}
+	if !slices.Equal(m.GetRuns(), h.markers.RunsOf(m.GetSample())) {
+		return nil, nil // of runs before another one began
 	}
 	s := h.search(m.GetSample())
 	again := s.again

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/modbase"
+	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/stream/streampb"
@@ -131,4 +132,25 @@ func TestExcerptsInParts(t *testing.T) {
 	require.True(t, of.complete())
 	require.Equal(t, []uint64{2}, of.parts[0].GetPlaces()[0].GetOthers())
 	require.Equal(t, []uint64{3}, of.parts[1].GetPlaces()[0].GetOthers())
+}
+
+// TestMotifsOfRunsBehindEachOther: a run that begins before the motifs of the one before it were found is not waited for by the excerpts of that
+// one alone: those of both follow.
+func TestMotifsOfRunsBehindEachOther(t *testing.T) {
+	for seed := range uint64(4) {
+		s := newSceneOf(t, seed, 160, gatc)
+		for name, filter := range map[string]Filter{
+			"percentile": {Percentile: 0.1},
+			"given":      {Thresholds: pileup.Thresholds{300, 320, 310, 300}, Given: [4]bool{true, true, true, true}},
+		} {
+			cfg := config(s, filter)
+			cfg.FindMotifs = true
+			for _, partitions := range []int{1, 3} {
+				reads := s.sequence(t, partitions)
+				out := run(t, rand.New(rand.NewPCG(seed, uint64(partitions))), cfg, reads)
+				require.Equal(t, map[string]string{"a": "[run-0 run-1] [GATC]", "b": "[run-2] [GATC]"}, motifsOf(t, reads), "seed %d, %s, %d partitions", seed, name, partitions)
+				equalLines(t, s.offline(t, "a", filter), folded(t, s, out, "a", partitions), "seed %d, %s, %d partitions", seed, name, partitions)
+			}
+		}
+	}
 }

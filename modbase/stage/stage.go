@@ -143,6 +143,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	}
 	switch body := m.GetBody().(type) {
 	case *streampb.ReadRecord_RunStart:
+		h.begins(body.RunStart.GetRun())
 		if _, err := h.markers.Start(body.RunStart); err != nil {
 			return nil, err
 		}
@@ -164,6 +165,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 // runEnd publishes this partition's calls of the run's samples that have ended, and makes the samples final
 // if no other partition has to report for that. A marker that comes again publishes what has changed since.
 func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
+	h.begins(mk.GetRun())
 	complete, err := h.markers.End(mk)
 	if err != nil {
 		return nil, err

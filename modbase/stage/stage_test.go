@@ -299,6 +299,32 @@ func (s *scene) topic(t testing.TB, rng *rand.Rand, partitions int) *topic {
 	return tp
 }
 
+// sequence is the topic of reads of runs one behind the other, of one upstream worker.
+func (s *scene) sequence(t testing.TB, partitions int) *topic {
+	tp := &topic{t: t, logs: make([][]stream.Record, partitions)}
+	for n, sample := range []string{"a", "a", "b"} {
+		mk := &streampb.Marker{Run: &streampb.Run{Id: fmt.Sprint("run-", n), Sample: sample, SampleRate: 4000}, Sources: 1}
+		marker := func(end bool) {
+			value, err := stream.ReadsMarker(mk, end)
+			require.NoError(t, err)
+			for _, out := range stream.Broadcast("reads", int32(partitions), mk, end, value) {
+				tp.put(out)
+			}
+		}
+		marker(false)
+		for _, seg := range s.segments {
+			if seg.GetRun() != mk.GetRun().GetId() {
+				continue
+			}
+			value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_Segment{Segment: seg}})
+			require.NoError(t, err)
+			tp.put(stream.Out{Topic: "reads", Partition: stream.AnyPartition, Key: stream.RegionKey(seg.GetSample(), seg.GetContig(), seg.GetRegion()), Value: value})
+		}
+		marker(true)
+	}
+	return tp
+}
+
 func config(s *scene, filter Filter) Config {
 	return Config{Topics: stream.NewTopics(""), MethylationPartitions: 3, Genome: s.genome, Filter: filter}
 }

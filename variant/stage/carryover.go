@@ -653,10 +653,10 @@ func (rs *Regions) SilentControls() []string {
 }
 
 // Tick is called now and then once the partition is live.
-func (w worker) Tick(ctx context.Context, _ time.Time, emit stream.Emitter) error {
+func (w worker) Tick(ctx context.Context, now time.Time, emit stream.Emitter) error {
 	w.handler.mu.Lock()
 	w.handler.replayed = false
-	w.handler.motifsTick()
+	w.handler.motifsTick(now)
 	outs, err := w.handler.carryOverTick()
 	w.handler.mu.Unlock()
 	if err != nil || len(outs) == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/packed"
@@ -22,8 +23,8 @@ const (
 	motifsPart = 1
 	// maxLetters bounds a motif.
 	maxLetters = 64
-	// warnAfter is after how many ticks, seconds, a run that waits for motifs is reported.
-	warnAfter = 60
+	// warnAfter is how long runs wait for motifs before it is reported.
+	warnAfter = time.Minute
 )
 
 // foundMotifs are the motifs of a sample.
@@ -72,7 +73,11 @@ func (h *handler) receiveMotifs(m *streampb.ModifiedMotifs) ([]stream.Out, error
 		return nil, err
 	}
 	ends, err := h.ends()
-	return append(outs, ends...), err
+	if err != nil || first {
+		return append(outs, ends...), err
+	}
+	notified, err := h.late(m.GetSample()) // other alleles may be called now than when carry-over was assessed
+	return slices.Concat(outs, ends, notified), err
 }
 
 // know takes motifs into the state.
@@ -108,12 +113,14 @@ func (h *handler) ends() ([]stream.Out, error) {
 }
 
 // motifsTick reports, once, that runs wait for motifs that don't come.
-func (h *handler) motifsTick() {
-	if len(h.ending) == 0 {
-		h.waited = 0
-		return
-	}
-	if h.waited++; h.waited == warnAfter {
+func (h *handler) motifsTick(now time.Time) {
+	switch {
+	case len(h.ending) == 0:
+		h.waiting, h.warned = time.Time{}, false
+	case h.waiting.IsZero():
+		h.waiting = now
+	case !h.warned && now.Sub(h.waiting) >= warnAfter:
+		h.warned = true
 		h.log.Warn("final calls wait for the motifs that the stage methylate finds: do processors with that stage run, all with --find-modified-motifs?",
 			"runs", slices.Sorted(maps.Keys(h.ending)))
 	}

@@ -48,17 +48,17 @@ func TestFinalCallsWaitForMotifs(t *testing.T) {
 		}
 		return final, ends
 	}
-	var values [][]byte
+	values := [][]byte{markerValue(t, "run-2", "s", 0, 1, false)}
 	for _, run := range []string{"run-1", "run-2"} {
 		values = append(values, runValues(t, run, "s", simulate(t, lambda(t), run, "s", 60, 5))...)
 	}
 	values = append(values, motifsValue(t, "s", nil, "GATC"), motifsValue(t, "s", []string{"run-1"}, "GATC"), motifsValue(t, "other", []string{"run-1", "run-2"}))
 	final, ends := counts(values...)
 	require.Zero(t, final)
-	require.Zero(t, ends)
+	require.Equal(t, 2, ends, "of the run whose sample goes on in another one, in two partitions")
 	final, ends = counts(motifsValue(t, "s", []string{"run-1", "run-2"}, "GATC", "CCWGG", "CHH"))
 	require.GreaterOrEqual(t, final, len(truth))
-	require.Equal(t, 2*2, ends, "of two runs, in two partitions")
+	require.Equal(t, 2, ends, "of the last run")
 	final, ends = counts(motifsValue(t, "s", []string{"run-1", "run-2"}, "GATC", "CCWGG", "CHH"))
 	require.Zero(t, final+ends, "nothing has changed")
 }
@@ -70,8 +70,10 @@ func TestMotifsThatDontCome(t *testing.T) {
 	for _, rec := range records(runValues(t, "run-1", "s", nil)) {
 		statetest.Handle(t, h, rec)
 	}
-	for range 3 * warnAfter {
-		require.NoError(t, h.(stream.Ticker).Tick(t.Context(), time.Time{}, new(statetest.Recorder)))
+	begin := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	for after := time.Duration(0); after <= 3*time.Minute; after += 2 * time.Second {
+		require.NoError(t, h.(stream.Ticker).Tick(t.Context(), begin.Add(after), new(statetest.Recorder)))
+		require.Equal(t, after >= time.Minute, log.Len() > 0, "after %v", after)
 	}
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("final calls wait for the motifs")), log.String())
 	require.Contains(t, log.String(), "run-1")
@@ -98,4 +100,61 @@ func TestLawWithMotifs(t *testing.T) {
 		require.Positive(t, statuses[streampb.CallStatus_FINAL])
 		require.Positive(t, statuses[streampb.CallStatus_AMENDED])
 	}
+}
+
+// TestRunsThatGoOnWithoutMotifs: a run's end doesn't wait for the motifs of a sample that goes on in another run: those of the first alone may
+// never be found. What is final of the sample waits for both.
+func TestRunsThatGoOnWithoutMotifs(t *testing.T) {
+	h := waiting(t, nil)
+	ended := func(values ...[]byte) (runs []string) {
+		for _, rec := range records(values) {
+			for _, e := range statetest.Handle(t, h, rec) {
+				for _, m := range decode(t, e.Outs) {
+					require.NotEqual(t, streampb.CallStatus_FINAL, m.GetCall().GetStatus())
+					if end := m.GetRunEnd(); end != nil {
+						runs = append(runs, end.GetRun().GetId())
+					}
+				}
+			}
+		}
+		return runs
+	}
+	require.Empty(t, ended(runValues(t, "run-1", "s", simulate(t, lambda(t), "run-1", "s", 60, 5))...))
+	require.Equal(t, []string{"run-1", "run-1"}, ended(markerValue(t, "run-2", "s", 0, 1, false)), "in two partitions")
+	require.Empty(t, ended(motifsValue(t, "s", []string{"run-1"}, "GATC"), markerValue(t, "run-2", "s", 0, 1, true)))
+}
+
+// TestMotifsOfLateReads: if late reads change the motifs of a sample whose carry-over is assessed, it is assessed again: other alleles may be
+// called than before.
+func TestMotifsOfLateReads(t *testing.T) {
+	h := waiting(t, nil)
+	mk := &streampb.Marker{
+		Run:     &streampb.Run{Id: "run-1", Sample: "s", Samples: []string{"s", "wild"}, SampleRate: 4000, Controls: []*streampb.Control{wild()}},
+		Sources: 1,
+	}
+	start, err := stream.ReadsMarker(mk, false)
+	require.NoError(t, err)
+	end, err := stream.ReadsMarker(mk, true)
+	require.NoError(t, err)
+	notified := func(values ...[]byte) (n int) {
+		for _, rec := range records(values) {
+			for _, e := range statetest.Handle(t, h, rec) {
+				for _, o := range e.Outs {
+					if o.Topic != "reads" {
+						continue
+					}
+					m, err := stream.DecodeReads(o.Value)
+					require.NoError(t, err)
+					require.Equal(t, []string{"run-1"}, m.GetCarryOverReport().GetEnded())
+					n++
+				}
+			}
+		}
+		return n
+	}
+	runs := []string{"run-1"}
+	require.Zero(t, notified(start, end, motifsValue(t, "s", runs, "GATC")))
+	require.Equal(t, 1, notified(motifsValue(t, "wild", runs)), "all of the run is there")
+	require.Zero(t, notified(motifsValue(t, "s", runs, "GATC")))
+	require.Equal(t, 1, notified(motifsValue(t, "s", runs, "CCWGG")))
 }

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -118,7 +119,8 @@ type handler struct {
 	found                 map[string]*foundMotifs // by sample
 	ending                map[string]bool         // runs whose end has come and was not passed on, as motifs have yet to come
 	motifsVersion         uint64                  // of their section
-	waited                int                     // ticks, while some are open
+	waiting               time.Time               // since when runs wait for motifs; zero: none does
+	warned                bool                    // that they do
 	answering             answering
 	asking                asking
 	mostAssessed          int      // alleles; see maxAssessed
@@ -172,7 +174,12 @@ func (h *handler) runStart(mk *streampb.Marker) ([]stream.Out, error) {
 	if err != nil || !isNew {
 		return nil, err
 	}
-	return h.forward(mk, false)
+	start, err := h.forward(mk, false)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := h.ends() // of runs whose samples go on in this one
+	return append(start, ends...), err
 }
 
 // runEnd makes the calls of the run's samples final, each once all of its runs have
@@ -200,14 +207,16 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 		}
 		outs = append(outs, final...)
 	}
-	if !complete {
-		return outs, nil
-	}
 	if h.cfg.FindMotifs {
-		h.ending[mk.GetRun().GetId()] = true
-		h.motifsVersion++
+		if complete {
+			h.ending[mk.GetRun().GetId()] = true
+			h.motifsVersion++
+		}
 		ends, err := h.ends()
 		return append(outs, ends...), err
+	}
+	if !complete {
+		return outs, nil
 	}
 	end, err := h.end(mk)
 	return append(outs, end...), err

@@ -186,19 +186,20 @@ func TestCountsThatDontEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tick := func(n int) {
-		for range n {
-			if err := h.(stream.Ticker).Tick(t.Context(), time.Time{}, new(statetest.Recorder)); err != nil {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	tick := func(of time.Duration) {
+		for until := now.Add(of); now.Before(until); now = now.Add(2 * time.Second) {
+			if err := h.(stream.Ticker).Tick(t.Context(), now, new(statetest.Recorder)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	handle(t, h, records(marker(t, "run-1", "lambda", 0, 1, false), marker(t, "run-1", "lambda", 0, 1, true), methylationEnd(t, "run-1", "lambda", 1, 3)))
-	tick(warnAfter - 1)
+	tick(time.Minute)
 	if log.Len() > 0 {
 		t.Errorf("it is reported at once: %s", &log)
 	}
-	tick(3 * warnAfter)
+	tick(3 * time.Minute)
 	if n := strings.Count(log.String(), "final answers wait"); n != 1 || !strings.Contains(log.String(), "[0 2]") {
 		t.Errorf("reported %d times: %s", n, &log)
 	}

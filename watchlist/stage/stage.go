@@ -66,27 +66,29 @@ type worker struct {
 }
 
 // Tick is called now and then once the partition is live.
-func (w worker) Tick(context.Context, time.Time, stream.Emitter) error {
-	w.handler.tick()
+func (w worker) Tick(_ context.Context, now time.Time, _ stream.Emitter) error {
+	w.handler.tick(now)
 	return nil
 }
 
-// warnAfter is after how many ticks, seconds, it is reported that runs wait for counts of modified bases.
-const warnAfter = 60
+// warnAfter is how long runs wait for counts of modified bases before it is reported.
+const warnAfter = time.Minute
 
 // tick reports, once, that answers wait for the end of counts that doesn't come.
-func (h *handler) tick() {
+func (h *handler) tick(now time.Time) {
 	var runs []string
 	for _, run := range h.markers.Runs() {
 		if h.markers.Ended(run.GetId()) && !h.over(run.GetId()) {
 			runs = append(runs, run.GetId())
 		}
 	}
-	if len(runs) == 0 {
-		h.waited = 0
-		return
-	}
-	if h.waited++; h.waited == warnAfter {
+	switch {
+	case len(runs) == 0:
+		h.waiting, h.warned = time.Time{}, false
+	case h.waiting.IsZero():
+		h.waiting = now
+	case !h.warned && now.Sub(h.waiting) >= warnAfter:
+		h.warned = true
 		_, missing := h.methylation.Missing(runs[0])
 		h.log.Warn("final answers wait for counts of modified bases: do processors with the stage methylate run, all with the same --panel files?",
 			"runs", runs, "partitions of the first that have not ended it; none: nobody has begun", missing)
@@ -103,10 +105,11 @@ type handler struct {
 	trackers              map[string]*watchlist.Tracker // by sample
 	sections              map[string]*watchlist.Tracker // by the name of their section
 	fingerprint           string
-	stranger              string   // the last fingerprint of other panels that was warned of
-	uncounted             bool     // coverage without counts was warned of
-	waited                int      // ticks, while runs wait for the end of counts of modified bases
-	metrics               *Metrics // nil while replaying: that was counted before
+	stranger              string    // the last fingerprint of other panels that was warned of
+	uncounted             bool      // coverage without counts was warned of
+	waiting               time.Time // since when runs wait for the end of counts of modified bases; zero: none does
+	warned                bool      // that they do
+	metrics               *Metrics  // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
 
