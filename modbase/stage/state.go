@@ -41,9 +41,6 @@ func (c *Config) fingerprint() string {
 	if c.FindMotifs {
 		fmt.Fprintln(h, "finds motifs") // a sample's excerpts are of all of its reads
 	}
-	if c.Watch != nil {
-		fmt.Fprintf(h, "panels %q\n", c.Watch.Panels) // the watch stage needs all revisions of what these ask for
-	}
 	for _, contig := range c.Genome.Contigs {
 		fmt.Fprintf(h, "contig %q %s\n", contig.Name, contig.Digest())
 	}
