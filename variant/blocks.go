@@ -171,7 +171,13 @@ func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok 
 
 // Provisional surveys stretches of the core by the reads so far, around what is called so far. Blocks end where a stretch does. No state changes.
 func (r *Region) Provisional(cfg SurveyConfig, stretches []Span) Survey {
-	return r.Survey(cfg, stretches, r.rows())
+	rows := r.rows()
+	var found Survey
+	for _, stretch := range stretches { // each by itself, as a block goes on where stretches touch
+		part := r.Survey(cfg, []Span{stretch}, rows)
+		found.Blocks, found.Callable = append(found.Blocks, part.Blocks...), append(found.Callable, part.Callable...)
+	}
+	return found
 }
 
 // rows are the REF spans of the variants that are called now.
