@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -471,17 +472,22 @@ func ofGVCF(t testing.TB, d *diplotype.Definitions, sample, text string) string 
 func (l *lab) followed(t testing.TB, topic [][]stream.Record) map[string]string {
 	t.Helper()
 	f := NewDiplotypeFold(l.namer, int32(len(topic)))
-	said := make(map[string]string)
+	said, final := make(map[string]string), make(map[string]string)
 	for _, log := range topic {
 		for _, rec := range log {
 			list, err := f.Add(rec)
 			require.NoError(t, err)
 			for _, n := range list {
+				if n.Status == streampb.CallStatus_FINAL.String() {
+					require.Equal(t, cmp.Or(final[n.Sample], n.Text()), n.Text(), "there are two FINAL")
+					final[n.Sample] = n.Text()
+				}
 				said[n.Sample] = fmt.Sprintf("%s\n%s\n", diplotype.TableHeader, n.Row)
 				require.True(t, strings.HasPrefix(n.Text(), n.Status+" "+n.Sample+" cI "), n.Text())
 			}
 		}
 	}
+	require.Len(t, final, len(said), "samples that have ended are FINAL")
 	return said
 }
 

@@ -103,12 +103,19 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 	variants := slices.DeleteFunc(f.Variants(sample, n.genome.Rank), func(v *event.Variant) bool { return v.Allele.Contig != d.Contig })
 	first, last := reach(d)
 	settled := true
+	var known []variant.Span // since the sample's end
 	for i := 0; i*align.RegionWidth < len(contig.Seq); i++ {
 		start, end := align.RegionBounds(i, len(contig.Seq))
 		var calls []*streampb.Call
 		for len(variants) > 0 && int(variants[0].Allele.Pos) <= end {
 			v := variants[0]
-			settled = settled && (!meets(d, v.Allele.Pos, v.Allele.Pos+int64(len(v.Allele.Ref))-1) || !goesOn(v))
+			row := variant.Span{Start: int(v.Allele.Pos) - 1, End: int(v.Allele.Pos) - 1 + len(v.Allele.Ref)}
+			switch {
+			case !goesOn(v):
+				known = append(known, row)
+			case meets(d, int64(row.Start)+1, int64(row.End)):
+				settled = false
+			}
 			calls = append(calls, v.ToCall())
 			variants = variants[1:]
 		}
@@ -118,10 +125,20 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 			if err != nil {
 				return nil, err
 			}
-			settled = settled && len(events) > 0 && !slices.ContainsFunc(events, func(e *event.Reference) bool { return e.Provisional && concerns(d, e) })
-			if blocks, err = records.blocks(contig, start, end, events); err != nil {
+			open := slices.DeleteFunc(slices.Clone(events), func(e *event.Reference) bool { return !e.Provisional })
+			closed := slices.DeleteFunc(events, func(e *event.Reference) bool { return e.Provisional })
+			if blocks, err = records.blocks(contig, start, end, closed); err != nil {
 				return nil, err
 			}
+			for _, b := range blocks {
+				known = append(known, b.Span)
+			}
+			early, err := records.blocks(contig, start, end, open)
+			if err != nil {
+				return nil, err
+			}
+			blocks = append(blocks, without(early, variant.Union(known))...)
+			slices.SortFunc(blocks, func(a, b variant.Block) int { return a.Start - b.Start })
 		}
 		if err := rows.Add(contig, end, calls, blocks); err != nil {
 			return nil, err
@@ -131,10 +148,38 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 		return nil, err
 	}
 	named := &Naming{Row: d.Row(sample, own.Call()), Status: streampb.CallStatus_PROVISIONAL.String()}
-	if settled {
+	if settled && holdAll(variant.Union(known), d) {
 		named.Status = streampb.CallStatus_FINAL.String()
 	}
 	return named, nil
+}
+
+// without are blocks but for what spans lie over, which are ascending and disjoint: what is known since the end counts instead of what was said before, and both
+// are there while partitions of a topic are read one after the other.
+func without(blocks []variant.Block, spans []variant.Span) []variant.Block {
+	var list []variant.Block
+	for _, b := range blocks {
+		i, _ := slices.BinarySearchFunc(spans, b.Start, func(s variant.Span, at int) int { return cmp.Compare(s.End, at+1) })
+		for ; i < len(spans) && spans[i].Start < b.End; i++ {
+			if before := b; spans[i].Start > b.Start {
+				before.End = spans[i].Start
+				list = append(list, before)
+			}
+			b.Start = spans[i].End
+		}
+		if b.Start < b.End {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// holdAll reports whether spans, ascending and disjoint, hold all bases of a gene's positions.
+func holdAll(spans []variant.Span, d *diplotype.Definitions) bool {
+	return !slices.ContainsFunc(d.Positions, func(p diplotype.Position) bool {
+		i, _ := slices.BinarySearchFunc(spans, p.Pos, func(s variant.Span, pos int) int { return cmp.Compare(s.End, pos) })
+		return i == len(spans) || spans[i].Start > p.Pos-1 || spans[i].End < p.Pos-1+len(p.Ref)
+	})
 }
 
 // geneRecords are those records of places without a variant that reach a gene's positions.

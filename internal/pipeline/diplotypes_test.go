@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/streampb"
+)
+
+// TestDiplotypesInAnyOrder: partitions are read one after the other, so what was said at the end comes before what was said on the way, and calls before or behind
+// the stretches around them. What is FINAL is the same whenever it is said, and is said last.
+func TestDiplotypesInAnyOrder(t *testing.T) {
+	l := newLab(t)
+	record := func(o stream.Out, err error) stream.Record {
+		require.NoError(t, err)
+		return stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers}
+	}
+	reference := func(start, end int64, depth uint32, provisional bool, blocks ...[2]int64) stream.Record {
+		r := &streampb.Reference{Run: "run", Sample: "s", Contig: "J02459.1", Start: start, End: end, Revision: uint64(depth), Provisional: provisional}
+		for _, b := range blocks {
+			r.Blocks = append(r.Blocks, &streampb.ReferenceBlock{Start: b[0], End: b[1], Depth: depth, MinDepth: depth, Quality: 50, PhredLikelihoods: []uint32{0, 60, 640}})
+		}
+		return record(event.FromReference(r).Record("variants"))
+	}
+	call := func(revision uint64, status streampb.CallStatus) stream.Record {
+		return record(event.FromCall(&streampb.Call{
+			Run: "run", Sample: "s", VrsId: "ga4gh:VA.x", Contig: "J02459.1", Pos: 37589, Ref: "C", Alt: "T", Revision: revision, Status: status,
+			Qual: 50, Depth: 20, Genotype: []uint32{1, 1}, GenotypeQuality: 50,
+		}, annotate.Annotation{}).Record("variants"))
+	}
+	records := []stream.Record{
+		reference(36864, 40960, 9, true, [2]int64{36864, 40960}), // before the call
+		reference(36864, 40960, 12, true, [2]int64{36864, 37588}, [2]int64{37589, 40960}),
+		reference(45056, 48502, 9, true, [2]int64{45056, 48502}),
+		reference(40960, 45056, 30, false, [2]int64{40960, 46300}), // goes on over the stretch behind
+		call(1, streampb.CallStatus_PROVISIONAL),
+		call(2, streampb.CallStatus_FINAL),
+		reference(36864, 40960, 30, false, [2]int64{36864, 37588}, [2]int64{37589, 40960}),
+		reference(45056, 48502, 30, false, [2]int64{46300, 48502}),
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 500 {
+		rng.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+		f := NewDiplotypeFold(l.namer, 1)
+		var said []string
+		for _, rec := range records {
+			list, err := f.Add(rec)
+			require.NoError(t, err)
+			for _, n := range list {
+				said = append(said, n.Text())
+			}
+		}
+		for _, text := range said {
+			if strings.HasPrefix(text, "FINAL") {
+				require.Equal(t, "FINAL s cI *2/*2", text)
+			}
+		}
+		require.Equal(t, "FINAL s cI *2/*2", said[len(said)-1])
+	}
+}
