@@ -123,14 +123,32 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 // NEGATIVE would mean nothing.
 func (w *Watch) Scored() string { return w.scored }
 
-// OfMixture is a rule that only a caller of mixtures answers, from an allele_fraction below 0.4; "" if there is none.
-func (w *Watch) OfMixture() string {
+// OfMixture is a rule that only a caller of mixtures answers, from an allele_fraction below 0.4, and the first of its places, 0-based, where such a one doesn't call;
+// "" if there is none. Of a rule whose place isn't known the contig is "".
+func (w *Watch) OfMixture(calls func(contig string, pos int) bool) (rule, contig string, pos int) {
 	for _, s := range w.subjects {
-		if s.test != nil && s.scope != ScopeMethylation && s.test.ofMixture() && !s.hidden {
-			return s.rule.id
+		if s.test == nil || s.scope == ScopeMethylation || !s.test.ofMixture() {
+			continue
+		}
+		rule := s.rule
+		if s.hidden {
+			rule = s.use.answers[0].rule
+		}
+		if s.area == nil {
+			if !calls("", 0) {
+				return rule.id, "", 0
+			}
+			continue
+		}
+		for _, chunk := range s.area.chunks {
+			for at := chunk.start; at < chunk.end; at++ {
+				if !calls(chunk.contig, at) {
+					return rule.id, chunk.contig, at
+				}
+			}
 		}
 	}
-	return ""
+	return "", "", 0
 }
 
 // Warnings name the parts of the panels that can't be answered in full.

@@ -163,6 +163,29 @@ func TestPanelFaults(t *testing.T) {
 	require.ErrorContains(t, err, "reading watch-list: open none.yaml")
 }
 
+// TestQualityOfMixtures: a rule that expects an allele below two fifths of the molecules asks for the quality of a caller of mixtures, unless the panel or the rule
+// says which. A fault that names it shows it.
+func TestQualityOfMixtures(t *testing.T) {
+	const mixture = "allele_fraction: 0.2, min_fraction: 0.1, error_rate: 0.02"
+	for _, tt := range []struct{ panel, rule, want string }{
+		{"", "", "12"},
+		{"", mixture, "5"},
+		{mixture, "", "5"},
+		{mixture, "allele_fraction: 1", "12"},
+		{"min_qual: 30", mixture, "30"},
+		{"min_qual: 30, " + mixture, "", "30"},
+		{"retract_qual: 4", mixture, "5"},
+		{"", mixture + ", min_qual: 8", "8"},
+		{mixture, "min_qual: 8", "8"},
+	} {
+		rule := strings.TrimPrefix(tt.rule+", retract_qual: 1000", ", ")
+		_, err := watchlist.Load(folder(t, head+"thresholds: {"+tt.panel+"}\nrules:\n- {id: r, match: {gene: cI}, thresholds: {"+rule+"}}\n"))
+		require.ErrorContains(t, err, "before it is confirmed at "+tt.want+": lower retract_qual", "%+v", tt)
+	}
+	_, err := watchlist.Load(folder(t, head+"thresholds: {retract_qual: 6}\nrules:\n- {id: r, match: {gene: cI}, thresholds: {"+mixture+"}}\n"))
+	require.NoError(t, err, "what the panel takes back at is at most what is asked for")
+}
+
 func TestMisfits(t *testing.T) {
 	g, a := lambda(t)
 	s := panelSchema(t)

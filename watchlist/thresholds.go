@@ -28,6 +28,8 @@ type Thresholds struct {
 	MaxNotCallable float64
 	// Filters are the caller's filters that do not matter to the rule.
 	Filters []string
+
+	ownQual, ownRetractQual bool // the panel says MinQual, RetractQual: Fraction doesn't change them
 }
 
 // defaults are the thresholds of a panel that says nothing. Depth and quality are the caller's own.
@@ -57,6 +59,14 @@ func (t *Thresholds) callerShare() float64 {
 		return mixtureShare
 	}
 	return callerShare
+}
+
+// usualQuals are MinQual and RetractQual of a panel that says neither.
+func (t *Thresholds) usualQuals() (least, retract float64) {
+	if t.ofMixture() {
+		return mixtureQual, mixtureRetractQual
+	}
+	return defaults.MinQual, defaults.RetractQual
 }
 
 // thresholds reads those that are given over the ones in t. What only rules on variants have is for forVariants, if that isn't nil.
@@ -109,8 +119,13 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key st
 	set(&t.MinDepth, depth)
 	set(&t.MinAlt, alt)
 	set(&t.MinFraction, minFraction)
-	if fraction != nil && t.ofMixture() { // of a rule or a panel; one of the rule's own is taken below
-		t.MinQual, t.RetractQual = min(t.MinQual, mixtureQual), min(t.RetractQual, mixtureRetractQual)
+	t.ownQual, t.ownRetractQual = t.ownQual || qual != nil, t.ownRetractQual || retractQual != nil
+	if fraction != nil && !t.ownQual {
+		least, retract := t.usualQuals()
+		if t.MinQual = least; t.ownRetractQual {
+			retract = min(t.RetractQual, least)
+		}
+		t.RetractQual = retract
 	}
 	set(&t.MinQual, qual)
 	set(&t.RetractQual, retractQual)

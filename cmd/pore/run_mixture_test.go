@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestPanelOfAMixture(t *testing.T) {
 	args := []string{"run", "--ref", ref, "--gff", genes, "--panel", panel, "--run", "r", "--sample", "s", "--out", filepath.Join(dir, "out"), file("reads.fastq", reads.String())}
 	_, err = poreWith(t, nil, args...)
 	require.ErrorContains(t, err, `rule "fifth" asks for an allele_fraction below 0.4, which is found in mixtures only: give --ploidy mixture`)
+	bed := file("ploidy.bed", "chrA\t0\t4000\tmixture\n") // with the one rule's place alone
+	_, err = poreWith(t, nil, append(slices.Clone(args), "--ploidy-bed", bed)...)
+	require.ErrorContains(t, err, `rule "fifth" asks for an allele_fraction below 0.4, which is found in mixtures only, and chrA:6001 is of ploidy 1: give --ploidy mixture`)
 	_, err = poreWith(t, nil, append(args, "--ploidy", "mixture")...)
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(dir, "out", "alerts.json"))

@@ -16,6 +16,7 @@ import (
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
+	"github.com/porestream/porestream/watchlist"
 )
 
 // Calling says which model scores variants, and how many copies of each contig there are. The
@@ -163,7 +164,31 @@ func OwnDevice(device string) string {
 // mixtureShare is the share of the reads from which on panels that ask for mixtures expect alleles to be examined.
 const mixtureShare = 0.05
 
-// ofMixtures reports whether alleles that a part of the molecules has are called, in some stretch at least.
-func (c *Calling) ofMixtures() bool {
-	return (c.Ploidy == variant.Mixture.String() || c.PloidyBED != "") && c.MinAlleleFraction <= mixtureShare
+// suits says which rule of panels asks for mixtures where none are called; nil if there is none.
+func (c *Calling) suits(w *watchlist.Watch, g *genome.Genome) error {
+	rule, _, _ := w.OfMixture(func(string, int) bool { return false })
+	if rule == "" {
+		return nil
+	}
+	var caller variant.Config
+	var err error
+	if caller.Ploidy, err = c.ploidy(); err != nil {
+		return err
+	}
+	if c.PloidyBED != "" {
+		if caller.Ploidies, err = readPloidies(c.PloidyBED, g); err != nil {
+			return fmt.Errorf("--ploidy-bed: %w", err)
+		}
+	}
+	rule, contig, pos := w.OfMixture(func(contig string, pos int) bool {
+		return c.MinAlleleFraction <= mixtureShare && caller.PloidyAt(contig, pos) == variant.Mixture
+	})
+	if rule == "" {
+		return nil
+	}
+	where := ""
+	if ploidy := caller.PloidyAt(contig, pos); c.PloidyBED != "" && contig != "" && ploidy != variant.Mixture {
+		where = fmt.Sprintf(", and %s:%d is of ploidy %s", contig, pos+1, ploidy)
+	}
+	return cli.Usagef("rule %q asks for an allele_fraction below 0.4, which is found in mixtures only%s: give --ploidy mixture, with --min-af at most %g, or raise allele_fraction", rule, where, mixtureShare)
 }

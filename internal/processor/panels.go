@@ -40,8 +40,8 @@ func (e *Engines) loadPanels(paths []string, calling *Calling, scored, methylati
 	if rule := w.AsksMethylation(); rule != "" && !methylation {
 		return cli.Usagef("rule %q asks for methylation, and modified bases are not counted: give --methylation, or leave the panel out", rule)
 	}
-	if rule := w.OfMixture(); rule != "" && !calling.ofMixtures() {
-		return cli.Usagef("rule %q asks for an allele_fraction below 0.4, which is found in mixtures only: give --ploidy mixture, with --min-af at most %g, or raise allele_fraction", rule, mixtureShare)
+	if err := calling.suits(w, e.Genome); err != nil {
+		return err
 	}
 	for _, warning := range w.Warnings() {
 		logger.Warn("a panel asks for what can't be answered in full", "reason", warning)
