@@ -10,9 +10,12 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TypeReference says what a sample has in a stretch where nothing was called: at the
-// end, or, provisionally, before.
-const TypeReference = "porestream.reference.v1"
+// TypeReference says what a sample has, at the end, in a stretch where nothing was
+// called. TypeProvisionalReference says it before: who doesn't know it ignores it.
+const (
+	TypeReference            = "porestream.reference.v1"
+	TypeProvisionalReference = "porestream.reference.provisional.v1"
+)
 
 // Reference is one revision of it: the blocks and the spans that begin in the stretch.
 // They may end behind it. docs/consume/variants.md describes the JSON.
@@ -88,12 +91,11 @@ func (r Reference) Record(topic string) (stream.Out, error) {
 	if err != nil {
 		return stream.Out{}, fmt.Errorf("encoding what is reported of %s:%d-%d: %w", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End, err)
 	}
-	key := stream.ReferenceKey(r.Sample, r.Stretch.Contig, r.Stretch.Pos-1)
-	identity := string(key) + "/" + strconv.FormatUint(r.Revision, 10)
-	if r.Provisional {
-		identity += "/provisional"
+	typ, key := TypeReference, stream.ReferenceKey(r.Sample, r.Stretch.Contig, r.Stretch.Pos-1)
+	if r.Provisional { // a key of its own, so that compaction never takes one of the end for it
+		typ, key = TypeProvisionalReference, append(key, "\x00provisional"...)
 	}
-	headers := append(CloudEvent(TypeReference, r.Run, ID(TypeReference, r.Run, identity)),
+	headers := append(CloudEvent(typ, r.Run, ID(typ, r.Run, string(key)+"/"+strconv.FormatUint(r.Revision, 10))),
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", r.Stretch.Contig, r.Stretch.Pos, r.Stretch.End)},
 		stream.Header{Key: "ce_partitionkey", Value: key})
 	return stream.Out{Topic: topic, Partition: stream.AnyPartition, Key: key, Value: value, Headers: headers}, nil
@@ -102,7 +104,8 @@ func (r Reference) Record(topic string) (stream.Out, error) {
 // DecodeReference reads a record of the variants topic; nil is an event of another
 // type.
 func DecodeReference(rec stream.Record) (*Reference, error) {
-	if TypeOf(rec) != TypeReference {
+	typ := TypeOf(rec)
+	if typ != TypeReference && typ != TypeProvisionalReference {
 		return nil, nil
 	}
 	r := new(Reference)
@@ -113,6 +116,7 @@ func DecodeReference(rec stream.Record) (*Reference, error) {
 	if err != nil {
 		return nil, place(rec, err)
 	}
+	r.Provisional = typ == TypeProvisionalReference
 	return r, nil
 }
 

@@ -91,6 +91,37 @@ func TestReferenceRecord(t *testing.T) {
 	}
 }
 
+// TestProvisionalReference: who knows the events of the end alone ignores provisional ones, whose numbers of revision may be higher, by their type; a compacted
+// topic keeps both, by their keys.
+func TestProvisionalReference(t *testing.T) {
+	end, err := FromReference(testReference()).Record("variants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := testReference()
+	r.Provisional, r.Callable = true, nil
+	o, err := FromReference(r).Record("variants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := headersOf(o)
+	if h["ce_type"] != TypeProvisionalReference || bytes.Equal(o.Key, end.Key) || h["ce_partitionkey"] != string(o.Key) || h["ce_id"] == headersOf(end)["ce_id"] {
+		t.Errorf("record %+v", o)
+	}
+	s, _ := schema(t)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(o.Value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(doc); err != nil {
+		t.Error(err)
+	}
+	back, err := DecodeReference(asRecord(o))
+	if err != nil || !reflect.DeepEqual(*back, FromReference(r)) {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
+
 func TestDecodeReferenceOthers(t *testing.T) {
 	o, err := FromReference(testReference()).Record("variants")
 	if err != nil {
