@@ -133,6 +133,12 @@ func sampleReference() *streampb.Reference {
 	}
 }
 
+func provisionalReference() *streampb.Reference {
+	r := sampleReference()
+	r.Provisional, r.Callable = true, nil
+	return r
+}
+
 func sampleMethylation() *streampb.Methylation {
 	return &streampb.Methylation{
 		Run: "run1", Sample: "s1", Contig: "chr1", Start: 4096, End: 8192, Code: "m", Revision: 3,
@@ -320,6 +326,7 @@ func sampleRecords() []sampleRecord {
 		{"calls-coverage", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: sampleCoverage()}}},
 		{"calls-coverage-counted", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Coverage{Coverage: countedCoverage()}}},
 		{"calls-reference", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: sampleReference()}}},
+		{"calls-reference-provisional", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: provisionalReference()}}},
 		{"calls-carry-over", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: sampleCarryOver()}}},
 		{"calls-carry-over-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: "run-7"}}}},
 		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
