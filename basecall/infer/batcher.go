@@ -254,6 +254,9 @@ func (b *Batcher) takeDue(batch []*Request) (taken []*Request, reason Dispatch, 
 	reason, recheck = plan(state, b.cfg.Batch, b.cfg.MaxDelay)
 	if reason != DispatchNone {
 		batch = b.queue.take(batch, b.cfg.Batch)
+		if batch[0].Short {
+			reason = DispatchShort // also where others would fill a batch
+		}
 		b.cfg.Metrics.queueLength(b.queue.len())
 	}
 	b.mu.Unlock()

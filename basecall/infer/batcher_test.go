@@ -124,7 +124,8 @@ func TestPlan(t *testing.T) {
 		{"nothing queued", queueState{producers: 1, waiting: 1, closing: true}, DispatchNone, 0},
 		{"full", queueState{queued: 4, producers: 1}, DispatchFull, 0},
 		{"more than full", queueState{queued: 9, producers: 1, closing: true}, DispatchFull, 0},
-		{"a shorter one", queueState{queued: 1, short: 1, producers: 2}, DispatchFull, 0},
+		{"a shorter one", queueState{queued: 1, short: 1, producers: 2}, DispatchShort, 0},
+		{"a shorter one beside a full batch", queueState{queued: 4, short: 1, producers: 2}, DispatchFull, 0},
 		{"young", queueState{queued: 3, age: 30 * time.Millisecond, producers: 2, waiting: 1}, DispatchNone, 70 * time.Millisecond},
 		{"old", queueState{queued: 1, age: delay, producers: 1}, DispatchDelay, 0},
 		{"all wait", queueState{queued: 1, urgent: 1, producers: 2, waiting: 2}, DispatchDrain, 0},
@@ -180,6 +181,28 @@ func TestBatcherLeavesForThreeReasons(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A shorter window neither waits for more of its length nor is counted as a full batch.
+func TestShorterWindowsLeaveAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics, err := NewMetrics(prometheus.NewPedanticRegistry(), "net", "cpu")
+		require.NoError(t, err)
+		f := newFixture(t, 1, 0, BatcherConfig{Batch: 4, Queue: 8, MaxDelay: time.Second, Metrics: metrics})
+		defer f.Close()
+		defer f.NewProducer(1).Close() // is busy
+		start := time.Now()
+		p := f.NewProducer(8)
+		defer p.Close()
+		r := newRequest(1)
+		r.Short = true
+		require.NoError(t, p.Submit(t.Context(), r))
+		receiveAll(t, p, 1)
+		assert.Zero(t, time.Since(start))
+		for _, reason := range []Dispatch{DispatchFull, DispatchShort} {
+			assert.InDelta(t, map[Dispatch]int{DispatchShort: 1}[reason], testutil.ToFloat64(metrics.batches.WithLabelValues(reason.String())), 0, reason.String())
+		}
+	})
 }
 
 // simulated is one batch as the rules in the package comment have it.

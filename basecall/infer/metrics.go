@@ -34,7 +34,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 	labels := []string{"model"}
 	batches := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_infer_batches_total",
-		Help: "Batches computed, by the reason for which they were sent: full, delay, drain or, after a failure, retry.",
+		Help: "Batches computed, by the reason for which they were sent: full, delay, drain, short (last windows of reads) or, after a failure, retry.",
 	}, []string{"model", "dispatch"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "porestream_infer_batch_failures_total",
@@ -101,7 +101,7 @@ func NewMetrics(reg prometheus.Registerer, model, device string) (*Metrics, erro
 		decodes:  decodes.WithLabelValues(model),
 		refused:  refused.MustCurryWith(prometheus.Labels{"model": model}),
 	}
-	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchRetry} {
+	for _, reason := range []Dispatch{DispatchFull, DispatchDelay, DispatchDrain, DispatchShort, DispatchRetry} {
 		m.batches.WithLabelValues(reason.String()) // so that a rate exists from the start
 	}
 	return m, nil

@@ -334,9 +334,9 @@ func (r *Runners) check(net Network) error {
 	return nil
 }
 
-// unit returns the network's unit if a runner computes windows as short as that, each by itself.
+// unit returns the network's unit if a runner computes windows as short as that, each by itself; 0 where windows have no more.
 func (r *Runners) unit(first Runner, net Network) int {
-	if net.Unit == 0 || r.Padded || r.Devices[0].CUDA || net.form.kind != ScoresFloat {
+	if net.Unit == 0 || net.Unit >= net.Samples || r.Padded || r.Devices[0].CUDA || net.form.kind != ScoresFloat {
 		return 0
 	}
 	shorter := net

@@ -109,6 +109,13 @@ func TestSessionComputesShorterWindows(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	assert.Zero(t, r.Unit, "in halves windows are of one length")
+	for _, unit := range []int{12, 36} {
+		net.Unit = unit
+		r, err = Open(net, cpu(4))
+		require.NoError(t, err)
+		defer r.Close()
+		assert.Zero(t, r.Unit, "no window of 12 samples is shorter in units of %d", unit)
+	}
 	net.Unit = 0
 	r, err = Open(net, cpu(1))
 	require.NoError(t, err)

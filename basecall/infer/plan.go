@@ -12,6 +12,7 @@ const (
 	DispatchDrain                 // nothing more can come
 	DispatchDelay                 // the oldest request has waited long enough
 	DispatchRetry                 // it has failed once
+	DispatchShort                 // windows shorter than others: who waits for them waits for no more of them
 )
 
 // String returns the reason as metrics name it.
@@ -25,6 +26,8 @@ func (d Dispatch) String() string {
 		return "delay"
 	case DispatchRetry:
 		return "retry"
+	case DispatchShort:
+		return "short"
 	default:
 		return "none"
 	}
@@ -48,8 +51,10 @@ func plan(s queueState, batch int, maxDelay time.Duration) (reason Dispatch, rec
 	switch {
 	case s.queued == 0 && s.short == 0:
 		return DispatchNone, 0
-	case s.short > 0 || s.queued >= batch:
+	case s.queued >= batch:
 		return DispatchFull, 0
+	case s.short > 0:
+		return DispatchShort, 0
 	case s.closing || s.urgent > 0 && s.waiting >= s.producers:
 		return DispatchDrain, 0
 	case s.age >= maxDelay:
