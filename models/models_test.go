@@ -15,6 +15,34 @@ import (
 	"github.com/porestream/porestream/variant/network/networktest"
 )
 
+// TestRecipesMakeTheShippedModels: what trains a basecaller writes the windows that the shipped one has.
+func TestRecipesMakeTheShippedModels(t *testing.T) {
+	for _, name := range Names(folder.Basecaller) {
+		path := filepath.Join("..", "train", "basecall", "recipes", name+".toml")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var recipe struct {
+			Model struct {
+				Name, Version   string
+				Window, Overlap int
+			}
+		}
+		if err := toml.Unmarshal(text, &recipe); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		model, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, r := model.Manifest, recipe.Model
+		if r.Name != m.Name || r.Version != m.Version || r.Window != m.Window.Samples || r.Overlap != m.Window.Overlap {
+			t.Errorf("%s makes %+v, but the model shipped is %s %s with windows of %d that share %d", path, r, m.Name, m.Version, m.Window.Samples, m.Window.Overlap)
+		}
+	}
+}
+
 // TestShippedModels opens every model, which checks its network's digest against
 // the manifest.
 func TestShippedModels(t *testing.T) {
