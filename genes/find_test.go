@@ -2,6 +2,7 @@ package genes
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -490,6 +491,21 @@ func TestPriorIsLearnt(t *testing.T) {
 	require.LessOrEqual(t, len(r.Genes), 62)
 	_, err = LearnPrior(t.Context(), nil)
 	require.Error(t, err)
+}
+
+// A prior that an earlier version made, whose networks are for fewer features, is refused with what to do.
+func TestPriorOfAnotherVersionIsRefused(t *testing.T) {
+	for _, of := range []func(p *Prior) *Network{func(p *Prior) *Network { return p.Weights.Start }, func(p *Prior) *Network { return p.Weights.Gene }} {
+		p, err := shipped()
+		require.NoError(t, err)
+		n := of(p)
+		n.Mean = n.Mean[1:]
+		text, err := json.Marshal(p)
+		require.NoError(t, err)
+		_, err = ReadPrior(bytes.NewReader(text))
+		require.ErrorContains(t, err, "it is of another version, make it anew with train/genes")
+		require.NotContains(t, err.Error(), "\n")
+	}
 }
 
 func FuzzFind(f *testing.F) {

@@ -47,7 +47,7 @@ func ReadPrior(r io.Reader) (*Prior, error) {
 		return nil, errors.New("decoding a prior of gene models: it has no networks")
 	}
 	if err := errors.Join(p.Weights.Start.check(startFeatures), p.Weights.Gene.check(geneFeatures)); err != nil {
-		return nil, fmt.Errorf("decoding a prior of gene models: %w", err)
+		return nil, fmt.Errorf("decoding a prior of gene models: %w: it is of another version, make it anew with train/genes", err)
 	}
 	return p, nil
 }
