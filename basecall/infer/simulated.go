@@ -93,11 +93,11 @@ func (s *simulatedRunner) Input(row int) []float32 {
 // Count implements Runner.
 func (s *simulatedRunner) Count(int, int) {}
 
-// Run implements Runner. It takes the latency, whatever else there is to do, as
-// long as that is less.
+// Run implements Runner. It takes the latency, of shorter windows the share that they are of whole ones,
+// whatever else there is to do, as long as that is less.
 func (s *simulatedRunner) Run(rows, samples int) (int, error) {
 	s.length = samples
-	timer := time.NewTimer(s.latency)
+	timer := time.NewTimer(s.latency * time.Duration(samples) / time.Duration(s.net.Samples))
 	defer timer.Stop()
 	for row := range rows {
 		var err error

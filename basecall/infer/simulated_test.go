@@ -145,6 +145,26 @@ func TestShorterWindowsAreRecorded(t *testing.T) {
 	assert.Zero(t, r.Unit, "the recorded windows are of one length")
 }
 
+// TestShorterWindowsTakeLess: the ends of reads, whose batches are small, must not take as long as whole windows.
+func TestShorterWindowsTakeLess(t *testing.T) {
+	net := negated
+	net.Unit = 6
+	path := recordScores(t, net, 7)
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Open(net, Options{Device: "sim:10s:1:" + path})
+		require.NoError(t, err)
+		defer r.Close()
+		for i, want := range map[int]time.Duration{1: 10 * time.Second, 2: 5 * time.Second} {
+			length := lengthOf(net, i)
+			fillProbe(r.Runners[0].Input(0)[:length], i)
+			start := time.Now()
+			_, err := r.Runners[0].Run(1, length)
+			require.NoError(t, err)
+			require.Equal(t, want, time.Since(start))
+		}
+	})
+}
+
 func TestSimulatedDeviceRefuses(t *testing.T) {
 	path := recordScores(t, negated, 3)
 	content, err := os.ReadFile(path)
