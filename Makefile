@@ -83,10 +83,12 @@ test: test-calculating ## run all tests; RACE=1 with the race detector, RERUN=1 
 	$(if $(RERUN),@cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10)
 
 .PHONY: test-calculating
-# make test takes its results from Go's cache, so .ci/run begins with them while other things are waited for.
+# make test takes its results from Go's cache, so .ci/run begins with them while other things are waited for. Which tests failed once is said
+# here, as the second time they are in the cache, and the report of the first is gone.
 test-calculating: deps $(if $(RERUN),$(tools)/gotestsum)
 	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
 	$(if $(calculate),$(call gotest,$(calculate),,calculating))
+	$(if $(RERUN),@cat .cache/failed-once-calculating 2>/dev/null || true)
 
 # Modules of their own, so that what they check with is no dependency of Porestream. Without the network, and before their dependencies have been
 # fetched once, they are left out; where CI is set that is a failure.
