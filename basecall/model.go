@@ -156,12 +156,6 @@ const (
 	decoderCRF = "crf"
 )
 
-// Count returns the number of windows of a read of so many samples, for a network
-// of the given stride.
-func (w WindowManifest) Count(samples, stride int) int {
-	return windowing{stride: stride, samples: w.Samples, overlap: w.Overlap}.count(samples)
-}
-
 // maxNeighbours is by far more bases than doubts about one reach.
 const maxNeighbours = 100
 
