@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/porestream/porestream/basecall/onnxpb"
 )
 
 // needLibrary skips a test where ONNX Runtime hasn't been fetched.
@@ -116,6 +119,18 @@ func TestSessionComputesShorterWindows(t *testing.T) {
 		defer r.Close()
 		assert.Zero(t, r.Unit, "no window of 12 samples is shorter in units of %d", unit)
 	}
+	fixed := testNetwork(t, "ntc")
+	var model onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(fixed.ONNX, &model))
+	dims := model.GetGraph().GetInput()[0].GetType().GetTensorType().GetShape().GetDim()
+	dims[2].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 12}
+	fixed.ONNX, err = proto.Marshal(&model)
+	require.NoError(t, err)
+	fixed.Unit = 6
+	r, err = Open(fixed, cpu(4))
+	require.NoError(t, err)
+	defer r.Close()
+	assert.Zero(t, r.Unit, "a network for windows of 12 samples alone, as a transformer, has no shorter ones")
 	net.Unit = 0
 	r, err = Open(net, cpu(1))
 	require.NoError(t, err)
