@@ -246,8 +246,12 @@ func (t *tile) due() bool {
 func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 	p := &r.publishing
 	current := make(map[alleleKey]*streampb.Call, len(calls))
+	var standing []*streampb.Call // that are shown after this evaluation
 	for _, c := range calls {
 		current[keyOfCall(c)] = c
+		if a := p.find(t, c); a != nil && a.alive && r.holds(c) || (a == nil || !a.alive) && r.shows(c) {
+			standing = append(standing, c)
+		}
 	}
 
 	var out []*streampb.Call
@@ -256,7 +260,7 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		reason, replaced := "quality fell", false
 		switch {
 		case c == nil:
-			reason, replaced = r.replaced(a.call, calls)
+			reason, replaced = r.replaced(a.call, standing)
 		case r.holds(c):
 			continue
 		case slices.Contains(c.GetFilters(), filterStrandBias):
@@ -274,7 +278,7 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		depth := int(c.GetDepth())
 		a := p.find(t, c)
 		if a == nil || !a.alive {
-			if bar := r.liveBar(c); c.GetQual() >= bar.qual && onlyLowDepth(c) && depth >= bar.depth {
+			if r.shows(c) {
 				out = append(out, p.revise(t, c, r.status(c, depth), r.lateness()))
 			}
 			continue
@@ -283,7 +287,7 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 			continue
 		}
 		stable := a.call.GetStatus() == streampb.CallStatus_STABLE
-		if a.since == disowned || !stable && !r.beyondDoubt(c) {
+		if a.since == disowned || !stable && (!r.beyondDoubt(c) || r.touches(c, standing)) {
 			a.since, p.changed = depth, true
 		}
 		changed := !sameGenotype(a.call, c) && c.GetGenotypeQuality() >= liveMinGenotypeQual
@@ -331,6 +335,51 @@ func genotypeChanged(before *streampb.Call) string {
 // and goes.
 func (r *Region) holds(c *streampb.Call) bool {
 	return r.final || c.GetQual() >= r.liveBar(c).qual/2 && onlyLowDepth(c, filterLowQual, filterLowFraction)
+}
+
+// shows reports whether an allele that isn't shown is to be, while the run goes on.
+func (r *Region) shows(c *streampb.Call) bool {
+	b := r.liveBar(c)
+	return c.GetQual() >= b.qual && onlyLowDepth(c) && int(c.GetDepth()) >= b.depth && r.borneOut(c)
+}
+
+// borneOut reports whether enough reads show what c says, if it is an event of a diploid sample:
+// the allele itself, or with one copy of it the other one as well.
+//
+// A network is asked about one change of an event alone. In a stretch that basecallers can't read, events
+// are proposed that few reads have, and that the next reads spell otherwise.
+func (r *Region) borneOut(c *streampb.Call) bool {
+	if e := editOf(c); len(e.Ref) == 0 || len(e.Alt) == 0 || len(e.Ref) == 1 && len(e.Alt) == 1 || r.ploidy(e.Start) != Diploid {
+		return true
+	}
+	alt := c.GetAltForward() + c.GetAltReverse()
+	n := alt
+	if slices.Contains(c.GetGenotype(), 0) {
+		n += c.GetRefForward() + c.GetRefReverse()
+	}
+	if len(c.GetOthers()) > 0 {
+		n += c.GetOtherForward() + c.GetOtherReverse()
+	}
+	return alt >= minSupport && 2*n >= c.GetDepth()
+}
+
+// touches reports whether another call that stands is so close to c that both are one event if a haplotype has them.
+// Which haplotype they are on is often not known before the end, so more reads may well change them.
+func (r *Region) touches(c *streampb.Call, standing []*streampb.Call) bool {
+	if len(c.GetOthers()) > 0 {
+		return false // each haplotype has something of its own here
+	}
+	e := editOf(c)
+	return slices.ContainsFunc(standing, func(other *streampb.Call) bool {
+		o := editOf(other)
+		between := max(o.Start-e.End(), e.Start-o.End())
+		return o != e && between >= 0 && between < r.cfg.MNPDistance
+	})
+}
+
+// editOf is what a call changes, without what its alleles have in common.
+func editOf(c *streampb.Call) vrs.Edit {
+	return vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()
 }
 
 // bar is what a call needs while the run goes on.
@@ -414,7 +463,7 @@ func (r *Region) lateness() string {
 }
 
 // replaced is the reason for which an allele is gone, and whether it is another allele
-// in its place.
+// in its place, of some that are shown: what a reason names has been published.
 func (r *Region) replaced(old *streampb.Call, calls []*streampb.Call) (reason string, by bool) {
 	for _, c := range calls {
 		if c.GetPos() < old.GetPos()+int64(len(old.GetRef())) && old.GetPos() < c.GetPos()+int64(len(c.GetRef())) {

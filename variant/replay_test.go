@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/network"
+	"github.com/porestream/porestream/vrs"
 )
 
 // plantedEvery is how far apart SNPs are planted for replays, in bases.
@@ -104,8 +105,10 @@ type replayed struct {
 	final     int             // calls that passed at the end
 	revisions int             // of these and of others, the final ones included
 	stable    int             // alleles that were ever STABLE
-	undone    int             // of these, those retracted later
-	wrong     int             // alleles that were shown live and are none of the final ones
+	undone    int             // of these, those retracted later and no part of the final ones
+	wrong     int             // alleles that were shown live and are neither final nor a part of what is
+	respelled int             // alleles that were shown live and are part of a final event, or are its parts
+	merged    int             // of the STABLE ones, those that are so
 	depths    []int           // of final calls that were shown live, when they were first shown
 	effects   []time.Duration // from Apply to the revisions that follow, if there was a clock
 }
@@ -116,6 +119,8 @@ func (r *replayed) add(o replayed) {
 	r.stable += o.stable
 	r.undone += o.undone
 	r.wrong += o.wrong
+	r.respelled += o.respelled
+	r.merged += o.merged
 	r.depths = append(r.depths, o.depths...)
 	r.effects = append(r.effects, o.effects...)
 }
@@ -128,11 +133,13 @@ func (p *replayable) replay(t testing.TB, seed uint64, clock func() time.Time) r
 	region := region(t, p.contig, 0, p.cfg)
 	var out replayed
 	first := make(map[string]int)
+	made := make(map[string][]vrs.Edit) // what alleles are made of
 	stable, undone := make(map[string]bool), make(map[string]bool)
 	see := func(calls []*streampb.Call) {
 		out.revisions += len(calls)
 		for _, c := range calls {
 			id := c.GetVrsId()
+			made[id] = vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Atoms()
 			if _, ok := first[id]; !ok && c.GetStatus() != streampb.CallStatus_FINAL {
 				first[id] = int(c.GetDepth())
 			}
@@ -160,20 +167,36 @@ func (p *replayable) replay(t testing.TB, seed uint64, clock func() time.Time) r
 	}
 	final := finalize(t, region)
 	see(final)
-	passed := make(map[string]bool)
+	passed, atoms := make(map[string]bool), make(map[vrs.Edit]bool)
 	for _, c := range final {
 		if c.GetStatus() == streampb.CallStatus_FINAL && len(c.GetFilters()) == 0 {
 			passed[c.GetVrsId()] = true
+			for _, a := range made[c.GetVrsId()] {
+				atoms[a] = true
+			}
 		}
 	}
+	part := func(id string) bool {
+		return !slices.ContainsFunc(made[id], func(a vrs.Edit) bool { return !atoms[a] })
+	}
 	for id, depth := range first {
-		if passed[id] {
+		switch {
+		case passed[id]:
 			out.depths = append(out.depths, depth)
-		} else {
+		case part(id):
+			out.respelled++
+		default:
 			out.wrong++
 		}
 	}
-	out.final, out.stable, out.undone = len(passed), len(stable), len(undone)
+	for id := range undone {
+		if !passed[id] && part(id) {
+			out.merged++
+		} else {
+			out.undone++
+		}
+	}
+	out.final, out.stable = len(passed), len(stable)
 	slices.Sort(out.depths)
 	return out
 }
@@ -241,7 +264,9 @@ func benchmarkReplay(b *testing.B, set replayable) {
 	slices.Sort(sum.effects)
 	b.ReportMetric(float64(sum.revisions)/float64(sum.final), "revisions/call")
 	b.ReportMetric(1000*float64(sum.undone)/float64(sum.stable), "retracted/1000-stable")
+	b.ReportMetric(1000*float64(sum.merged)/float64(sum.stable), "merged/1000-stable")
 	b.ReportMetric(float64(sum.stable)/float64(b.N), "stable/op")
+	b.ReportMetric(float64(sum.respelled)/float64(b.N), "respelled-live/op")
 	b.ReportMetric(float64(sum.wrong)/float64(b.N), "wrong-live/op")
 	b.ReportMetric(float64(sum.depths[len(sum.depths)/2]), "depth-first-p50")
 	b.ReportMetric(float64(sum.effects[len(sum.effects)/2].Microseconds()), "effect-us-p50")
