@@ -159,7 +159,7 @@ func TestPageOfARun(t *testing.T) {
 	want := undisturbed(t)
 	addr, out := freeAddress(t), t.TempDir()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pore"), "run", "--ref", lambda("reference.fa"), "--gff", lambda("genes.gff3"), "--out", out,
-		"--device", recordedNetwork(t, "100ms:32"), "--listen", addr, "--page-token-file", pageTokenFile(t), lambdaReads(t))
+		"--device", recordedNetwork(t, "200ms:4"), "--listen", addr, "--page-token-file", pageTokenFile(t), lambdaReads(t))
 	log := new(testenv.Log)
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())

@@ -71,7 +71,7 @@ var labels = func() map[string]label {
 		"code": values(stream.CodeForeign, stream.CodeVersion, stream.CodeTruncated, stream.CodeChecksum, stream.CodePayload,
 			stream.CodeInvalid, stream.CodeConflict, stream.CodeLate),
 		"direction":                            values("in", "out"),
-		"dispatch":                             values("full", "delay", "drain", "retry"),
+		"dispatch":                             values("full", "short", "delay", "drain", "retry"),
 		"outcome":                              values("mapped", "unmapped", "short", "unsupported", "low_quality", "unclassified", "no_model"),
 		"match":                                values("untold", "unnamed", "matched", "mismatched"),
 		"motif":                                {bound: "the first 32 motifs that a process meets, and other"},
