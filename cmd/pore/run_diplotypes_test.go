@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/genome"
 )
 
 // TestRunNamesAlleles has reads of a diploid genome whose truth says which alleles it has. The run's table is that of pore diplotype on its gVCF, to the byte.
@@ -54,9 +56,9 @@ func geneOf(t *testing.T, ref, truth string) (definitions []byte, diplotype stri
 	t.Helper()
 	text, err := os.ReadFile(truth)
 	require.NoError(t, err)
-	fasta, err := os.ReadFile(ref)
+	g, err := genome.Load(ref)
 	require.NoError(t, err)
-	contig := strings.Fields(strings.TrimPrefix(strings.SplitN(string(fasta), "\n", 2)[0], ">"))[0]
+	contig := g.Contigs[0].Name
 	var variants, none, first, second []string
 	add := func(pos, ref, alt, one, two string) {
 		variants = append(variants, fmt.Sprintf(`{"position": %s, "rsid": "rs%s", "ref": "%s", "alts": ["%s"], "cpicToVcfAlleleMap": {"%s": "%s", "%s": "%s"}}`, pos, pos, ref, alt, ref, ref, alt, alt))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/watchlist"
 )
 
@@ -24,10 +25,10 @@ func TestPanelOfAMixture(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	fasta, err := os.ReadFile(randomFASTA(t, 12_000))
+	g, err := genome.Load(randomFASTA(t, 12_000))
 	require.NoError(t, err)
-	seq := []byte(strings.ReplaceAll(strings.SplitN(strings.SplitN(string(fasta), ">", 3)[1], "\n", 2)[1], "\n", ""))
-	replaced := func(base byte) byte { return "CATG"[strings.IndexByte("ACGT", base)] } // transversions but for A
+	seq := g.Contigs[0].Seq
+	replaced := func(base byte) byte { return "CATG"[strings.IndexByte("ACGT", base)] } // transversions
 	changed := append([]byte{}, seq...)
 	changed[at] = replaced(seq[at])
 	ref, mutant := file("ref.fa", ">chrA\n"+string(seq)+"\n"), file("mutant.fa", ">chrA\n"+string(changed)+"\n")
