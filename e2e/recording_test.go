@@ -16,11 +16,7 @@ import (
 	"github.com/porestream/porestream/testenv"
 )
 
-// lambdaReadsPath is where lambdaReads writes its file, and onceLambdaReads that it has.
-var (
-	lambdaReadsPath string
-	onceLambdaReads sync.Once
-)
+var onceLambdaReads sync.Once // of lambdaReads
 
 // lambdaReads are what tests of the services take of the shipped recording: all reads at the four SNPs and at the place of
 // the panel's rule that is NEGATIVE, and a twelfth of the others, so that few regions are covered as deep and others hardly.
@@ -30,12 +26,10 @@ func lambdaReads(t testing.TB) string {
 	if testenv.All() {
 		return lambda("reads.pod5")
 	}
-	onceLambdaReads.Do(func() {
-		lambdaReadsPath = filepath.Join(bin, "recording.pod5")
-		writeRecording(t, lambdaReadsPath)
-	})
-	require.FileExists(t, lambdaReadsPath)
-	return lambdaReadsPath
+	path := filepath.Join(bin, "recording.pod5")
+	onceLambdaReads.Do(func() { writeRecording(t, path) })
+	require.FileExists(t, path)
+	return path
 }
 
 // writeRecording writes the reads that lambdaReads describes.
