@@ -36,12 +36,7 @@ func methylated(t *testing.T, reads int) string {
 	rng := rand.New(rand.NewPCG(44, 44))
 	var text strings.Builder
 	for n := range reads {
-		length := 800 + rng.IntN(2500)
-		at := rng.IntN(len(seq) - length)
-		template := append([]byte{}, seq[at:at+length]...)
-		if rng.IntN(2) == 0 {
-			genome.ReverseComplement(template)
-		}
+		template := molecule(rng, seq, 800)
 		var bases, hot []byte // hot: whether it is modified
 		for i, b := range template {
 			h := byte(0)
@@ -75,9 +70,35 @@ func methylated(t *testing.T, reads int) string {
 			}
 			mm += ";"
 		}
-		fmt.Fprintf(&text, "@%08d-0000-4000-8000-000000000000\tMM:Z:%s\tML:B:C%s\tMN:i:%d\n%s\n+\n%s\n", n, mm, ml, len(bases), bases, strings.Repeat("5", len(bases)))
+		writeTagged(&text, n, bases, mm, ml)
 	}
 	return text.String()
+}
+
+// molecule is a piece of a genome, from either strand, of a length from least on.
+func molecule(rng *rand.Rand, seq []byte, least int) []byte {
+	length := least + rng.IntN(2500)
+	at := rng.IntN(len(seq) - length)
+	piece := append([]byte{}, seq[at:at+length]...)
+	if rng.IntN(2) == 0 {
+		genome.ReverseComplement(piece)
+	}
+	return piece
+}
+
+// writeTagged writes a read as FASTQ, with the values of its tags MM and ML, of the latter the numbers, each behind a comma.
+func writeTagged(text *strings.Builder, n int, bases []byte, mm, ml string) {
+	fmt.Fprintf(text, "@%08d-0000-4000-8000-000000000000\tMM:Z:%s\tML:B:C%s\tMN:i:%d\n%s\n+\n%s\n", n, mm, ml, len(bases), bases, strings.Repeat("5", len(bases)))
+}
+
+// alignedWithTags writes FASTQ to a folder, and its alignments to phage lambda, sorted and with the tags.
+func alignedWithTags(t *testing.T, dir, fastq string) (reads, sorted string) {
+	t.Helper()
+	reads, sorted = filepath.Join(dir, "reads.fastq"), filepath.Join(dir, "sorted.bam")
+	require.NoError(t, os.WriteFile(reads, []byte(fastq), 0o600))
+	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
+	require.Zero(t, res.code, res.stderr)
+	return reads, sorted
 }
 
 // TestMethylation: what the stream counts of modified bases is what pore pileup counts of a file of the same
@@ -85,12 +106,8 @@ func methylated(t *testing.T, reads int) string {
 func TestMethylation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	reads := filepath.Join(dir, "reads.fastq")
-	require.NoError(t, os.WriteFile(reads, []byte(methylated(t, 150)), 0o600))
-	sorted := filepath.Join(dir, "sorted.bam")
-	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
-	require.Zero(t, res.code, res.stderr)
-	res = pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
+	reads, sorted := alignedWithTags(t, dir, methylated(t, 150))
+	res := pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)
 	want, motifs := res.stdout, string(readFile(t, dir, "motifs.tsv"))
 	require.Greater(t, strings.Count(want, "\n"), 5000)
@@ -229,13 +246,10 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	t.Parallel()
 	common := []string{"--device", recordedNetwork(t, "1ms:32"), "--modified-bases", filepath.Join(root(), "modbase/network/testdata/dna_r9.4.1_made.onnx")}
 	dir := t.TempDir()
-	file, sorted := filepath.Join(dir, "calls.fastq"), filepath.Join(dir, "sorted.bam")
 	res := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambdaReads(t)})...)
 	require.Zero(t, res.code, res.stderr)
 	fastq := reads(res.stdout)
-	require.NoError(t, os.WriteFile(file, []byte(res.stdout), 0o600))
-	res = pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, file)
-	require.Zero(t, res.code, res.stderr)
+	_, sorted := alignedWithTags(t, dir, res.stdout)
 	res = pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)
 	want, motifs := res.stdout, string(readFile(t, dir, "motifs.tsv"))
@@ -336,13 +350,8 @@ func misread(t *testing.T, reads int) string {
 	rng := rand.New(rand.NewPCG(44, 45))
 	var text strings.Builder
 	for n := range reads {
-		length := 1500 + rng.IntN(2500)
-		at := rng.IntN(len(seq) - length)
-		template := append([]byte{}, seq[at:at+length]...)
-		if rng.IntN(2) == 0 {
-			genome.ReverseComplement(template)
-		}
-		bases, mm, ml := []byte{}, "C+m?", "B:C"
+		template := molecule(rng, seq, 1500)
+		bases, mm, ml := []byte{}, "C+m?", ""
 		for i, b := range template {
 			modified := i >= 2 && i+9 <= len(template) && string(template[i-2:i+1]) == "GCC" && string(template[i+6:i+9]) == "GGC"
 			switch e := rng.IntN(100); {
@@ -361,7 +370,7 @@ func misread(t *testing.T, reads int) string {
 				mm, ml = mm+",0", fmt.Sprintf("%s,%d", ml, p)
 			}
 		}
-		fmt.Fprintf(&text, "@%08d-0000-4000-8000-000000000000\tMM:Z:%s;\tML:%s\tMN:i:%d\n%s\n+\n%s\n", n, mm, ml, len(bases), bases, strings.Repeat("5", len(bases)))
+		writeTagged(&text, n, bases, mm+";", ml)
 	}
 	return text.String()
 }
@@ -371,12 +380,8 @@ func misread(t *testing.T, reads int) string {
 func TestModifiedMotifsOfARun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	reads := filepath.Join(dir, "reads.fastq")
-	require.NoError(t, os.WriteFile(reads, []byte(misread(t, 450)), 0o600))
-	sorted := filepath.Join(dir, "sorted.bam")
-	res := pore(t, "align", "-y", "--ref", lambda("reference.fa"), "-o", sorted, reads)
-	require.Zero(t, res.code, res.stderr)
-	res = pore(t, "call", "--ref", lambda("reference.fa"), "--ploidy", "mixture", "--find-modified-motifs", sorted)
+	reads, sorted := alignedWithTags(t, dir, misread(t, 450))
+	res := pore(t, "call", "--ref", lambda("reference.fa"), "--ploidy", "mixture", "--find-modified-motifs", sorted)
 	require.Zero(t, res.code, res.stderr)
 	marked := func(vcf string) (list []string) {
 		for line := range strings.Lines(vcf) {
