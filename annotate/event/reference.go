@@ -21,7 +21,7 @@ const (
 // They may end behind it. docs/consume/variants.md describes the JSON.
 type Reference struct {
 	SchemaVersion int    `json:"schema_version"`
-	Run           string `json:"run"` // run whose end made it final
+	Run           string `json:"run"` // run whose end made it final, or, of a provisional one, whose read was the newest
 	Sample        string `json:"sample"`
 	Revision      uint64 `json:"revision"`
 	// Provisional says that the sample goes on. Such an event never replaces one that isn't.
