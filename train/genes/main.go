@@ -178,18 +178,9 @@ func writeRecord(genesPath, genomePath, accession string, code int, out io.Write
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(genomePath)
+	g, err := genome.Load(genomePath)
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	text, err := textfile.NewReader(f, 1<<20)
-	if err != nil {
-		return fmt.Errorf("%s: %w", genomePath, err)
-	}
-	g, err := genome.Read(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", genomePath, err)
 	}
 	longest := slices.MaxFunc(g.Contigs, func(a, b *genome.Contig) int { return len(a.Seq) - len(b.Seq) })
 	w := bufio.NewWriter(out)
