@@ -66,6 +66,17 @@ func validPart(part, parts uint32) error {
 	return nil
 }
 
+// validSource reports whether a record comes from one of the sources that it counts.
+func validSource(what string, m interface {
+	GetSource() uint32
+	GetSources() uint32
+}) error {
+	if source, sources := m.GetSource(), m.GetSources(); sources == 0 || sources > maxSources || source >= sources {
+		return decodeErrorf(CodeInvalid, "%s %d of %d", what, source, sources)
+	}
+	return nil
+}
+
 // validNames reports whether names are ascending, each once.
 func validNames(field string, names []string) error {
 	for i, name := range names {
@@ -128,10 +139,7 @@ func validAlleles(a *streampb.Alleles, called bool) error {
 }
 
 func validCarryOverReport(m *streampb.CarryOverReport) error {
-	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
-		return decodeErrorf(CodeInvalid, "report of carry-over by partition %d of %d", m.GetSource(), m.GetSources())
-	}
-	if err := firstError(validPart(m.GetPart(), m.GetParts()), validNames("run", m.GetEnded())); err != nil {
+	if err := firstError(validSource("report of carry-over by partition", m), validPart(m.GetPart(), m.GetParts()), validNames("run", m.GetEnded())); err != nil {
 		return err
 	}
 	if m.GetQuery() == 0 && len(m.GetCalled())+len(m.GetReads()) > 0 {
@@ -162,8 +170,8 @@ func validCarryOverReport(m *streampb.CarryOverReport) error {
 const maxBaseCalls = 1024
 
 func validModifiedCalls(m *streampb.ModifiedCalls) error {
-	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
-		return decodeErrorf(CodeInvalid, "calls of modified bases of partition %d of %d", m.GetSource(), m.GetSources())
+	if err := validSource("calls of modified bases of partition", m); err != nil {
+		return err
 	}
 	for _, s := range m.GetSamples() {
 		if err := validName("sample", s.GetSample()); err != nil {
@@ -194,10 +202,7 @@ func validModifiedCalls(m *streampb.ModifiedCalls) error {
 const maxContext = 1 << 58
 
 func validModifiedPlaces(m *streampb.ModifiedPlaces) error {
-	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
-		return decodeErrorf(CodeInvalid, "places of modified bases of partition %d of %d", m.GetSource(), m.GetSources())
-	}
-	if err := firstError(validName("sample", m.GetSample()), validNames("run", m.GetRuns()), validPart(m.GetPart(), m.GetParts())); err != nil {
+	if err := firstError(validSource("places of modified bases of partition", m), validName("sample", m.GetSample()), validNames("run", m.GetRuns()), validPart(m.GetPart(), m.GetParts())); err != nil {
 		return err
 	}
 	for _, p := range m.GetPlaces() {
@@ -224,7 +229,7 @@ func validModifiedMotifs(m *streampb.ModifiedMotifs) error {
 		return decodeErrorf(CodeInvalid, "%d motifs of sample %s", n, m.GetSample())
 	}
 	for _, letters := range m.GetMotifs() {
-		if letters == "" || len(letters) > maxMotifLetters || strings.Trim(letters, "ACGTMRWSYKVHDBN") != "" {
+		if !isMotif(letters, maxMotifLetters) {
 			return decodeErrorf(CodeInvalid, "motif of sample %s: it has %d letters, and 1 to %d of IUPAC's for bases are possible", m.GetSample(), len(letters), maxMotifLetters)
 		}
 	}
@@ -463,11 +468,8 @@ func validReference(r *streampb.Reference) error {
 }
 
 func validMarker(m *streampb.Marker) error {
-	if err := validRun(m.GetRun()); err != nil {
+	if err := firstError(validRun(m.GetRun()), validSource("marker of source", m)); err != nil {
 		return err
-	}
-	if m.GetSources() == 0 || m.GetSources() > maxSources || m.GetSource() >= m.GetSources() {
-		return decodeErrorf(CodeInvalid, "marker of source %d of %d", m.GetSource(), m.GetSources())
 	}
 	if m.GetLastOffset() < 0 {
 		return decodeErrorf(CodeInvalid, "marker of run %s behind offset %d", m.GetRun().GetId(), m.GetLastOffset())
@@ -493,10 +495,15 @@ func validChunk(c *streampb.SignalChunk) error {
 // maxMotif bounds a motif, in letters: one that is known to be modified may be long, or have a gap.
 const maxMotif = 32
 
+// isMotif reports whether a motif has one to most letters, of IUPAC's for bases.
+func isMotif(letters string, most int) bool {
+	return letters != "" && len(letters) <= most && strings.Trim(letters, "ACGTRYSWKMBDHVN") == ""
+}
+
 func validMotif(m *streampb.MotifError) error {
 	motif, shows := m.GetMotif(), m.GetShows()
 	switch {
-	case motif == "" || len(motif) > maxMotif || strings.Trim(motif, "ACGTRYSWKMBDHVN") != "":
+	case !isMotif(motif, maxMotif):
 		return decodeErrorf(CodeInvalid, "motif %q is not 1 to %d IUPAC letters", motif, maxMotif)
 	case m.GetBase() < 1 || int(m.GetBase()) > len(motif) || len(shows) != 1 || strings.Trim(shows, "ACGT") != "":
 		return decodeErrorf(CodeInvalid, "base %d of motif %s is read as %q", m.GetBase(), motif, shows)
