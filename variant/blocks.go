@@ -115,7 +115,7 @@ func (r *Region) Survey(cfg SurveyConfig, within, rows []Span) Survey {
 	}
 	for _, span := range within {
 		for at := max(span.Start, r.start); at < min(span.End, r.end); {
-			t := (at - r.start) / tileWidth
+			t := r.tileAt(at)
 			end := min(span.End, r.tileEnd(t))
 			for len(rows) > 0 && rows[0].End <= at {
 				rows = rows[1:]

@@ -51,7 +51,7 @@ func (r *Region) SetTargets(targets Targets) {
 	named := slices.SortedFunc(slices.Values(targets.Named), compareNamed)
 	for _, s := range Union(targets.Spans) {
 		for at := max(s.Start, r.start); at < min(s.End, r.end); {
-			t := (at - r.start) / tileWidth
+			t := r.tileAt(at)
 			end := min(s.End, r.tileEnd(t))
 			first, _ := slices.BinarySearchFunc(named, at, func(n Named, at int) int { return cmp.Compare(n.Pos, at) })
 			last, _ := slices.BinarySearchFunc(named, end, func(n Named, at int) int { return cmp.Compare(n.Pos, at) })

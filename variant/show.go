@@ -75,7 +75,7 @@ func (r *Region) Pileup(pos, flank, rows int) Pileup {
 	r.work = new(Workspace) // that of the caller is none of ours
 	defer func() { r.work = own }()
 	m := &r.work.scratch
-	m.load(r, (pos-r.start)/tileWidth)
+	m.load(r, r.tileAt(pos))
 	lo, hi := max(m.lo, pos-flank), min(m.hi, pos+flank+1)
 	out := Pileup{Start: lo, Reference: string(r.contig.Seq[lo:hi])}
 	for i := range m.rows {

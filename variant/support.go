@@ -22,7 +22,7 @@ func (r *Region) Support(alleles []vrs.Edit) []Support {
 	out := make([]Support, len(alleles))
 	for i, e := range alleles {
 		// A gap behind the last base of the core begins beyond it.
-		t := max(0, min(e.Trim().Start, r.end-1)-r.start) / tileWidth
+		t := r.tileAt(e.Trim().Start)
 		if t != loaded {
 			m.load(r, t)
 			loaded = t
