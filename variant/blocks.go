@@ -169,13 +169,14 @@ func (r *Region) Reference(cfg SurveyConfig) (found Survey, revision uint64, ok 
 	return r.Survey(cfg, []Span{{r.start, r.end}}, rows), revision, true
 }
 
-// Provisional surveys stretches of the core by the reads so far, around what is called so far. Blocks end where a stretch does. No state changes.
-func (r *Region) Provisional(cfg SurveyConfig, stretches []Span) Survey {
+// Provisional returns the blocks of each of some stretches of the core by the reads so far, around what is called so far. Blocks end where a stretch does.
+// No state changes.
+func (r *Region) Provisional(cfg SurveyConfig, stretches []Span) [][]Block {
+	cfg.Blocks, cfg.Callable = true, false
 	rows := r.rows()
-	var found Survey
-	for _, stretch := range stretches { // each by itself, as a block goes on where stretches touch
-		part := r.Survey(cfg, []Span{stretch}, rows)
-		found.Blocks, found.Callable = append(found.Blocks, part.Blocks...), append(found.Callable, part.Callable...)
+	found := make([][]Block, len(stretches))
+	for i, stretch := range stretches { // each by itself, as a block goes on where stretches touch
+		found[i] = r.Survey(cfg, []Span{stretch}, rows).Blocks
 	}
 	return found
 }

@@ -131,21 +131,17 @@ func (h *handler) provisional(key regionKey, region *variant.Region, run string)
 	if len(stretches) == 0 || !isMilestone(region.Applied()) || h.markers.SampleEnded(key.sample) {
 		return nil, nil
 	}
-	survey := h.cfg.Survey
-	survey.Blocks, survey.Callable = true, false
-	found := region.Provisional(survey, stretches)
+	found := region.Provisional(h.cfg.Survey, stretches)
 	var outs []stream.Out
-	for _, s := range stretches {
+	for i, s := range stretches {
+		if !slices.ContainsFunc(found[i], func(b variant.Block) bool { return b.Depth > 0 || b.Quality > 0 }) {
+			continue // no read is there yet
+		}
 		r := &streampb.Reference{
 			Run: run, Sample: key.sample, Contig: key.contig, Start: int64(s.Start), End: int64(s.End), Revision: uint64(region.Applied()), Provisional: true,
 		}
-		for _, b := range found.Blocks {
-			if s.Start <= b.Start && b.Start < s.End {
-				r.Blocks = append(r.Blocks, blockOf(b))
-			}
-		}
-		if !slices.ContainsFunc(r.GetBlocks(), func(b *streampb.ReferenceBlock) bool { return b.GetDepth() > 0 || b.GetQuality() > 0 }) {
-			continue // no read is there yet
+		for _, b := range found[i] {
+			r.Blocks = append(r.Blocks, blockOf(b))
 		}
 		out, err := h.encodeReference(r)
 		if err != nil {
