@@ -81,13 +81,11 @@ type session struct {
 	// returned.
 	frames *hostMemory
 	wanted []int32
-	// tensors hold the first n rows at index n; made when needed. They share memory with in, out
-	// and sums, so that nothing is allocated per batch.
-	tensors []tensors
-	// short are those over windows of fewer samples, by rows and samples.
-	short  map[[2]int]tensors
-	rows   int // rows computed by the last Run
-	length int // samples of its windows
+	// tensors hold the first rows, by their number and by the samples of a window; made when needed. They
+	// share memory with in, out and sums, so that nothing is allocated per batch.
+	tensors map[[2]int]tensors
+	rows    int // rows computed by the last Run
+	length  int // samples of its windows
 }
 
 // sharedSession is the runtime's, for several places.
@@ -159,7 +157,7 @@ func newSession(net Network, batch, places int, options *ort.SessionOptions, mem
 	shared.places.Store(int32(places))
 	for range places {
 		s := &session{
-			net: net, batch: batch, shared: shared, tensors: make([]tensors, batch+1), short: make(map[[2]int]tensors), length: net.Samples,
+			net: net, batch: batch, shared: shared, tensors: make(map[[2]int]tensors), length: net.Samples,
 			in:  memory(4 * batch * net.Samples),
 			out: memory(net.form.size() * batch * net.Frames * net.Classes),
 		}
@@ -400,11 +398,7 @@ func (s *session) Run(rows, samples int) (int, error) {
 
 // tensorsFor returns the tensors over the first n rows of the buffers, of windows of so many samples.
 func (s *session) tensorsFor(n, length int) (tensors, error) {
-	whole := length == s.net.Samples
-	if whole && s.tensors[n].in != nil {
-		return s.tensors[n], nil
-	}
-	if t, known := s.short[[2]int{n, length}]; known {
+	if t, known := s.tensors[[2]int{n, length}]; known {
 		return t, nil
 	}
 	rows, samples, frames, classes := int64(n), int64(length), int64(s.net.framesOf(length)), int64(s.net.Classes)
@@ -442,11 +436,7 @@ func (s *session) tensorsFor(n, length int) (tensors, error) {
 	if err != nil {
 		return tensors{}, errors.Join(fmt.Errorf("making tensors: %w", err), t.destroy())
 	}
-	if whole {
-		s.tensors[n] = t
-	} else {
-		s.short[[2]int{n, length}] = t
-	}
+	s.tensors[[2]int{n, length}] = t
 	return t, nil
 }
 
@@ -486,10 +476,7 @@ func (s *session) Close() error {
 	for _, t := range s.tensors {
 		err = errors.Join(err, t.destroy())
 	}
-	for _, t := range s.short {
-		err = errors.Join(err, t.destroy())
-	}
-	s.tensors, s.short = nil, nil
+	s.tensors = nil
 	s.in.release()
 	s.out.release()
 	s.sums.release()
