@@ -62,12 +62,11 @@ func runBroker(ctx context.Context, cfg brokerConfig, stdout io.Writer) error {
   processor --brokers %[1]s --ref ref.fa      # --gff genes.gff3 for consequences
   pore consume --brokers %[1]s
 `, broker.Addr(), cfg.data)
-	select {
-	case <-ctx.Done():
-		return broker.Close()
-	case <-broker.Failed():
-		return errors.Join(fmt.Errorf("%w; make space there and start the broker again", broker.Err()), broker.Close())
+	failed := broker.Wait(ctx)
+	if failed != nil {
+		failed = fmt.Errorf("%w; make space there and start the broker again", failed)
 	}
+	return errors.Join(failed, broker.Close())
 }
 
 // startEmbedded starts an embedded broker whose address a flag has chosen.
