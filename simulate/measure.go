@@ -544,10 +544,7 @@ func (m *meter) fill(p *Profile) error {
 // thousandth is added, so that none are 0.
 func shares(counts []float64, most int) []float64 {
 	counts = counts[:min(most, len(counts))]
-	total := 0.0
-	for _, n := range counts {
-		total += n
-	}
+	total := sum(counts)
 	out := make([]float64, len(counts))
 	for i, n := range counts {
 		out[i] = n + 0.001*total + 1e-3/float64(1+i*i)

@@ -361,12 +361,8 @@ func (p *Profile) Scale(factor float64, name string, seed uint64) *Profile {
 	out.Contexts = make(map[string][]float64, len(p.Contexts))
 	for kmer, row := range p.Contexts {
 		row = slices.Clone(row)
-		total := 0.0
-		for _, v := range row {
-			total += v
-		}
 		by := factor
-		if total*factor > mostErrors {
+		if total := sum(row); total*factor > mostErrors {
 			by = mostErrors / total
 		}
 		for k := range row {
@@ -379,15 +375,18 @@ func (p *Profile) Scale(factor float64, name string, seed uint64) *Profile {
 
 // normalise makes values shares of their sum.
 func normalise(values []float64) {
-	total := 0.0
-	for _, v := range values {
-		total += v
-	}
-	if total > 0 {
+	if total := sum(values); total > 0 {
 		for i := range values {
 			values[i] /= total
 		}
 	}
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
 }
 
 // AppendTOML appends the profile as a file.
