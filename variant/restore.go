@@ -62,9 +62,7 @@ func (x *Restorer) State(b []byte) error {
 	r.reported = in.Uint(maxReads + 1)
 	batches := in.Len(math.MaxInt32)
 	r.reads.survived = in.Len(maxReads)
-	for range in.Count(1) {
-		r.reads.runs = append(r.reads.runs, in.String(maxName))
-	}
+	r.reads.runs = in.Strings(maxName)
 	r.models.restore(in)
 	r.errors.restore(in)
 	if n := in.Len(len(r.tiles)); n != len(r.tiles) {

@@ -38,10 +38,7 @@ func (r *Region) AppendState(b []byte) ([]byte, error) {
 	b = packed.AppendUint(b, r.reported)
 	b = packed.AppendLen(b, len(r.reads.batches))
 	b = packed.AppendLen(b, r.reads.survived)
-	b = packed.AppendLen(b, len(r.reads.runs))
-	for _, run := range r.reads.runs {
-		b = packed.AppendBytes(b, run)
-	}
+	b = packed.AppendStrings(b, r.reads.runs)
 	b = r.models.append(b)
 	b = r.counted().append(b)
 	b = packed.AppendLen(b, len(r.tiles))

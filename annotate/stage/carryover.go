@@ -150,10 +150,7 @@ const endsVersion = 1
 func (e *ends) append(b []byte) []byte {
 	b = append(b, endsVersion)
 	for _, runs := range []map[string]bool{e.held, e.assessed} {
-		b = packed.AppendLen(b, len(runs))
-		for _, run := range slices.Sorted(maps.Keys(runs)) {
-			b = packed.AppendBytes(b, run)
-		}
+		b = packed.AppendStrings(b, slices.Sorted(maps.Keys(runs)))
 	}
 	return b
 }
@@ -163,8 +160,8 @@ func (e *ends) restore(b []byte) error {
 	in.Version(endsVersion)
 	read := func() map[string]bool {
 		runs := make(map[string]bool)
-		for range in.Count(1) {
-			runs[in.String(maxName)] = true
+		for _, run := range in.Strings(maxName) {
+			runs[run] = true
 		}
 		return runs
 	}

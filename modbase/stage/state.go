@@ -129,10 +129,7 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 
 // appendShares writes what is known of samples beyond their regions.
 func (h *handler) appendShares(b []byte) ([]byte, error) {
-	b = packed.AppendLen(append(b, partVersion), len(h.open))
-	for _, run := range slices.Sorted(maps.Keys(h.open)) {
-		b = packed.AppendBytes(b, run)
-	}
+	b = packed.AppendStrings(append(b, partVersion), slices.Sorted(maps.Keys(h.open)))
 	b = packed.AppendLen(b, len(h.shares))
 	for _, sample := range slices.Sorted(maps.Keys(h.shares)) {
 		s := h.shares[sample]
@@ -157,8 +154,8 @@ func (h *handler) appendShares(b []byte) ([]byte, error) {
 func (h *handler) restoreShares(b []byte) error {
 	in := packed.NewReader(b)
 	in.Version(partVersion)
-	for range in.Count(1) {
-		h.open[in.String(maxName)] = true
+	for _, run := range in.Strings(maxName) {
+		h.open[run] = true
 	}
 	for range in.Count(1) {
 		s := h.of(in.String(maxName))
@@ -224,10 +221,7 @@ func (h *handler) appendSearches(b []byte) []byte {
 		s := h.searches[sample]
 		b = packed.AppendLen(packed.AppendLen(packed.AppendBytes(b, sample), s.reads), s.next)
 		b = packed.AppendBool(packed.AppendBool(append(b, s.sent[:]...), s.waits), s.again)
-		b = packed.AppendLen(packed.AppendLen(b, s.searched), len(s.found))
-		for _, letters := range s.found {
-			b = packed.AppendBytes(b, letters)
-		}
+		b = packed.AppendStrings(packed.AppendLen(b, s.searched), s.found)
 		b = packed.AppendLen(b, len(s.from))
 		for _, source := range slices.Sorted(maps.Keys(s.from)) {
 			b = packed.AppendLen(packed.AppendUint(b, source), len(s.from[source].parts))
@@ -247,10 +241,7 @@ func (h *handler) restoreSearches(b []byte) error {
 		s.reads, s.next = in.Len(math.MaxInt32), in.Len(math.MaxInt32)
 		copy(s.sent[:], in.Fixed(len(s.sent)))
 		s.waits, s.again = in.Bool(), in.Bool()
-		s.searched = in.Len(math.MaxInt32)
-		for range in.Count(1) {
-			s.found = append(s.found, in.String(maxLetters))
-		}
+		s.searched, s.found = in.Len(math.MaxInt32), in.Strings(maxLetters)
 		for range in.Count(1) {
 			source := uint32(in.Uint(math.MaxUint32))
 			s.place(source, in.Len(maxPlaceParts))

@@ -39,6 +39,15 @@ func AppendBytes[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// AppendStrings appends a list behind how many it has.
+func AppendStrings(b []byte, list []string) []byte {
+	b = AppendLen(b, len(list))
+	for _, s := range list {
+		b = AppendBytes(b, s)
+	}
+	return b
+}
+
 // AppendMessage appends a protobuf message behind its length. The same message
 // gives the same bytes in one build of the program.
 func AppendMessage(b []byte, m proto.Message) ([]byte, error) {
@@ -165,6 +174,15 @@ func (r *Reader) Rest() []byte { return r.Fixed(len(r.b)) }
 
 // String reads a string of at most limit bytes.
 func (r *Reader) String(limit int) string { return string(r.Bytes(limit)) }
+
+// Strings reads a list of strings of at most limit bytes each.
+func (r *Reader) Strings(limit int) []string {
+	var list []string
+	for range r.Count(1) {
+		list = append(list, r.String(limit))
+	}
+	return list
+}
 
 // Message reads a protobuf message into m.
 func (r *Reader) Message(m proto.Message) {

@@ -3,6 +3,7 @@ package packed_test
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func sample(t testing.TB) []byte {
 	b = packed.AppendBool(packed.AppendBool(b, true), false)
 	b = packed.AppendBytes(b, "read")
 	b = packed.AppendBytes(b, []byte{})
+	b = packed.AppendStrings(packed.AppendStrings(b, nil), []string{"first", "", "last"})
 	b, err := packed.AppendMessage(b, &streampb.Run{Id: "run", SampleRate: 4000})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,7 @@ func sample(t testing.TB) []byte {
 func read(r *packed.Reader) bool {
 	run := new(streampb.Run)
 	ok := r.Version(3) == 3 && r.Uint(math.MaxUint64) == math.MaxUint64 && r.Int() == math.MinInt64 && r.Len(300) == 300 &&
-		r.Bool() && !r.Bool() && r.String(10) == "read" && len(r.Bytes(0)) == 0
+		r.Bool() && !r.Bool() && r.String(10) == "read" && len(r.Bytes(0)) == 0 && r.Strings(0) == nil && slices.Equal(r.Strings(5), []string{"first", "", "last"})
 	r.Message(run)
 	return ok && proto.Equal(run, &streampb.Run{Id: "run", SampleRate: 4000})
 }

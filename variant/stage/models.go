@@ -49,12 +49,7 @@ func (h *handler) refuse(name string) error {
 
 // appendModels writes the names.
 func (h *handler) appendModels(b []byte) []byte {
-	names := h.basecallers.Names()
-	b = packed.AppendLen(append(b, modelsVersion), len(names))
-	for _, name := range names {
-		b = packed.AppendBytes(b, name)
-	}
-	return b
+	return packed.AppendStrings(append(b, modelsVersion), h.basecallers.Names())
 }
 
 // restoreModels reads what appendModels wrote.

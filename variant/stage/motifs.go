@@ -128,20 +128,11 @@ func (h *handler) motifsTick(now time.Time) {
 
 // appendMotifs writes the section of motifs.
 func (h *handler) appendMotifs(b []byte) []byte {
-	b = packed.AppendLen(append(b, motifsPart), len(h.ending))
-	for _, run := range slices.Sorted(maps.Keys(h.ending)) {
-		b = packed.AppendBytes(b, run)
-	}
+	b = packed.AppendStrings(append(b, motifsPart), slices.Sorted(maps.Keys(h.ending)))
 	b = packed.AppendLen(b, len(h.found))
 	for _, sample := range slices.Sorted(maps.Keys(h.found)) {
 		f := h.found[sample]
-		b = packed.AppendBytes(b, sample)
-		for _, list := range [][]string{f.runs, f.letters} {
-			b = packed.AppendLen(b, len(list))
-			for _, s := range list {
-				b = packed.AppendBytes(b, s)
-			}
-		}
+		b = packed.AppendStrings(packed.AppendStrings(packed.AppendBytes(b, sample), f.runs), f.letters)
 	}
 	return b
 }
@@ -149,18 +140,11 @@ func (h *handler) appendMotifs(b []byte) []byte {
 func (h *handler) restoreMotifs(b []byte) error {
 	in := packed.NewReader(b)
 	in.Version(motifsPart)
-	for range in.Count(1) {
-		h.ending[in.String(maxName)] = true
+	for _, run := range in.Strings(maxName) {
+		h.ending[run] = true
 	}
 	for range in.Count(1) {
-		sample := in.String(maxName)
-		var runs, letters []string
-		for range in.Count(1) {
-			runs = append(runs, in.String(maxName))
-		}
-		for range in.Count(1) {
-			letters = append(letters, in.String(maxLetters))
-		}
+		sample, runs, letters := in.String(maxName), in.Strings(maxName), in.Strings(maxLetters)
 		if in.Err() != nil {
 			break
 		}
