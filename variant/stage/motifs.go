@@ -23,8 +23,6 @@ const (
 	motifsPart = 1
 	// maxLetters bounds a motif.
 	maxLetters = 64
-	// warnAfter is how long runs wait for motifs before it is reported.
-	warnAfter = time.Minute
 )
 
 // foundMotifs are the motifs of a sample.
@@ -114,13 +112,7 @@ func (h *handler) ends() ([]stream.Out, error) {
 
 // motifsTick reports, once, that runs wait for motifs that don't come.
 func (h *handler) motifsTick(now time.Time) {
-	switch {
-	case len(h.ending) == 0:
-		h.waiting, h.warned = time.Time{}, false
-	case h.waiting.IsZero():
-		h.waiting = now
-	case !h.warned && now.Sub(h.waiting) >= warnAfter:
-		h.warned = true
+	if h.wait.Overdue(now, len(h.ending) > 0) {
 		h.log.Warn("final calls wait for the motifs that the stage methylate finds: do processors with that stage run, all with --find-modified-motifs?",
 			"runs", slices.Sorted(maps.Keys(h.ending)))
 	}

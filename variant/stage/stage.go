@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -119,8 +118,7 @@ type handler struct {
 	found                 map[string]*foundMotifs // by sample
 	ending                map[string]bool         // runs whose end has come and was not passed on, as motifs have yet to come
 	motifsVersion         uint64                  // of their section
-	waiting               time.Time               // since when runs wait for motifs; zero: none does
-	warned                bool                    // that they do
+	wait                  stream.Wait             // of runs, for motifs
 	answering             answering
 	asking                asking
 	mostAssessed          int      // alleles; see maxAssessed

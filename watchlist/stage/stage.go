@@ -71,9 +71,6 @@ func (w worker) Tick(_ context.Context, now time.Time, _ stream.Emitter) error {
 	return nil
 }
 
-// warnAfter is how long runs wait for counts of modified bases before it is reported.
-const warnAfter = time.Minute
-
 // tick reports, once, that answers wait for the end of counts that doesn't come.
 func (h *handler) tick(now time.Time) {
 	var runs []string
@@ -82,13 +79,7 @@ func (h *handler) tick(now time.Time) {
 			runs = append(runs, run.GetId())
 		}
 	}
-	switch {
-	case len(runs) == 0:
-		h.waiting, h.warned = time.Time{}, false
-	case h.waiting.IsZero():
-		h.waiting = now
-	case !h.warned && now.Sub(h.waiting) >= warnAfter:
-		h.warned = true
+	if h.wait.Overdue(now, len(runs) > 0) {
 		_, missing := h.methylation.Missing(runs[0])
 		h.log.Warn("final answers wait for counts of modified bases: do processors with the stage methylate run, all with the same --panel files?",
 			"runs", runs, "partitions of the first that have not ended it; none: nobody has begun", missing)
@@ -105,11 +96,10 @@ type handler struct {
 	trackers              map[string]*watchlist.Tracker // by sample
 	sections              map[string]*watchlist.Tracker // by the name of their section
 	fingerprint           string
-	stranger              string    // the last fingerprint of other panels that was warned of
-	uncounted             bool      // coverage without counts was warned of
-	waiting               time.Time // since when runs wait for the end of counts of modified bases; zero: none does
-	warned                bool      // that they do
-	metrics               *Metrics  // nil while replaying: that was counted before
+	stranger              string      // the last fingerprint of other panels that was warned of
+	uncounted             bool        // coverage without counts was warned of
+	wait                  stream.Wait // of runs, for the end of counts of modified bases
+	metrics               *Metrics    // nil while replaying: that was counted before
 	log                   *slog.Logger
 }
 
