@@ -123,7 +123,7 @@ func New(g *genome.Genome, a *annotate.Annotator, panels ...*Panel) (*Watch, err
 // NEGATIVE would mean nothing.
 func (w *Watch) Scored() string { return w.scored }
 
-// OfMixture is a rule that only a caller of mixtures answers, from an allele_fraction below 0.4, and the first of its places, 0-based, where such a one doesn't call;
+// OfMixture is a rule that only a caller of mixtures answers, from an allele_fraction below MixtureFraction, and the first of its places, 0-based, where such a one doesn't call;
 // "" if there is none. Of a rule whose place isn't known the contig is "".
 func (w *Watch) OfMixture(calls func(contig string, pos int) bool) (rule, contig string, pos int) {
 	for _, s := range w.subjects {

@@ -43,20 +43,23 @@ const (
 	// and more reads than these it does not examine (variant.Config).
 	callerShare = 0.2
 	callerDepth = 120
-	// Below mixtureFraction an allele is expected as a caller of mixtures calls it: from mixtureShare of the reads on, and with its own least quality, as a
-	// network is less sure of what few of the reads show.
-	mixtureFraction                 = 0.4
-	mixtureShare                    = 0.05
+	// mixtureQual and mixtureRetractQual are MinQual and RetractQual below MixtureFraction, as a network is less sure of what few of the reads show.
 	mixtureQual, mixtureRetractQual = 5, 2.5
 )
 
+// Below MixtureFraction an allele is expected as a caller of mixtures calls it: from MixtureShare of the reads on. See [Watch.OfMixture].
+const (
+	MixtureFraction = 0.4
+	MixtureShare    = 0.05
+)
+
 // ofMixture reports whether the caller has to call mixtures for the thresholds to mean what they say.
-func (t *Thresholds) ofMixture() bool { return t.Fraction < mixtureFraction }
+func (t *Thresholds) ofMixture() bool { return t.Fraction < MixtureFraction }
 
 // callerShare is the share of the reads below which the caller proposes no allele.
 func (t *Thresholds) callerShare() float64 {
 	if t.ofMixture() {
-		return mixtureShare
+		return MixtureShare
 	}
 	return callerShare
 }

@@ -161,9 +161,6 @@ func OwnDevice(device string) string {
 	return device
 }
 
-// mixtureShare is the share of the reads from which on panels that ask for mixtures expect alleles to be examined.
-const mixtureShare = 0.05
-
 // suits says which rule of panels asks for mixtures where none are called; nil if there is none.
 func (c *Calling) suits(w *watchlist.Watch, g *genome.Genome) error {
 	rule, _, _ := w.OfMixture(func(string, int) bool { return false })
@@ -181,7 +178,7 @@ func (c *Calling) suits(w *watchlist.Watch, g *genome.Genome) error {
 		}
 	}
 	rule, contig, pos := w.OfMixture(func(contig string, pos int) bool {
-		return c.MinAlleleFraction <= mixtureShare && caller.PloidyAt(contig, pos) == variant.Mixture
+		return c.MinAlleleFraction <= watchlist.MixtureShare && caller.PloidyAt(contig, pos) == variant.Mixture
 	})
 	if rule == "" {
 		return nil
@@ -190,5 +187,6 @@ func (c *Calling) suits(w *watchlist.Watch, g *genome.Genome) error {
 	if ploidy := caller.PloidyAt(contig, pos); c.PloidyBED != "" && contig != "" && ploidy != variant.Mixture {
 		where = fmt.Sprintf(", and %s:%d is of ploidy %s", contig, pos+1, ploidy)
 	}
-	return cli.Usagef("rule %q asks for an allele_fraction below 0.4, which is found in mixtures only%s: give --ploidy mixture, with --min-af at most %g, or raise allele_fraction", rule, where, mixtureShare)
+	return cli.Usagef("rule %q asks for an allele_fraction below %g, which is found in mixtures only%s: give --ploidy mixture, with --min-af at most %g, or raise allele_fraction",
+		rule, watchlist.MixtureFraction, where, watchlist.MixtureShare)
 }
