@@ -127,6 +127,9 @@ func isMilestone(segments int) bool {
 
 // provisional returns what the reads so far show, where nothing is called, of the stretches of a region that are followed.
 func (h *handler) provisional(key regionKey, region *variant.Region, run string) ([]stream.Out, error) {
+	if h.replayed { // it is downstream already, and no state follows from it
+		return nil, nil
+	}
 	stretches := h.followed[regionKey{contig: key.contig, region: key.region}]
 	if len(stretches) == 0 || !isMilestone(region.Applied()) || h.markers.SampleEnded(key.sample) {
 		return nil, nil
