@@ -257,10 +257,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 
 // modelRegion is a region whose methylation a model asks for; false, with a fault, if the reference doesn't have it.
 func (c *compiler) modelRegion(r *ruleText, model *biomarker.Model, at biomarker.Region) (*panel.Region, bool) {
-	p, err := parseRegion(at.Text)
-	if err == nil && c.watch.genome.Contig(at.Text) != nil {
-		p = place{contig: at.Text}
-	}
+	p, err := c.place(at.Text)
 	var code modbase.Code
 	if err == nil {
 		code, err = modbase.ParseCode(at.Code)

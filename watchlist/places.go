@@ -28,15 +28,21 @@ func (c *compiler) regions(r *ruleText) []span {
 
 // region is a region as a rule writes it; false, and a fault of the rule, if it is none of the reference.
 func (c *compiler) region(r *ruleText, it item) (span, bool) {
-	p, err := parseRegion(it.text)
-	if err == nil && c.watch.genome.Contig(it.text) != nil {
-		p = place{contig: it.text} // a contig with a colon in its name
-	}
+	p, err := c.place(it.text)
 	if err != nil {
 		c.addRule(it.line, r.id, ": %w", err)
 		return span{}, false
 	}
 	return c.located(r, it.line, p)
+}
+
+// place reads a region, which may be a contig with a colon in its name.
+func (c *compiler) place(text string) (place, error) {
+	p, err := parseRegion(text)
+	if err == nil && c.watch.genome.Contig(text) != nil {
+		p = place{contig: text}
+	}
+	return p, err
 }
 
 // located is a place on the reference; false, and a fault of the rule, if it isn't on it.
