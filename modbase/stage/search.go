@@ -93,10 +93,7 @@ func (h *handler) counted(sample string) ([]stream.Out, error) {
 		return nil, nil
 	}
 	s.next = 2 * s.reads
-	var all pileup.Histogram
-	for _, key := range h.sampleRegions(sample) {
-		all.Add(&h.regions[key].calls.Histogram)
-	}
+	all := h.histogram(sample)
 	thresholds := h.cfg.Filter.thresholds(&all)
 	places, err := h.excerpt(sample, &thresholds)
 	if err != nil {

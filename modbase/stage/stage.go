@@ -323,12 +323,17 @@ func (h *handler) of(sample string) *shares {
 	return s
 }
 
-// calls counts those of a sample in this partition.
-func (h *handler) calls(sample string) *streampb.SampleCalls {
-	var all pileup.Histogram
+// histogram is how probable the calls of a sample in this partition are.
+func (h *handler) histogram(sample string) (all pileup.Histogram) {
 	for _, key := range h.sampleRegions(sample) {
 		all.Add(&h.regions[key].calls.Histogram)
 	}
+	return all
+}
+
+// calls counts those of a sample in this partition.
+func (h *handler) calls(sample string) *streampb.SampleCalls {
+	all := h.histogram(sample)
 	m := &streampb.SampleCalls{Sample: sample, Runs: h.markers.RunsOf(sample)}
 	for base := range all {
 		b := &streampb.BaseCalls{Base: uint32(base)}
