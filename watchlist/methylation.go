@@ -152,6 +152,8 @@ type siteAt struct {
 	part int // in Model.Regions
 }
 
+func (at siteAt) region() *panel.Region { return at.use.regions[at.part] }
+
 // AsksMethylation is a rule that asks for methylation; "" if none does. Without counts of modified bases none would ever be answered.
 func (w *Watch) AsksMethylation() string {
 	if len(w.regions) > 0 {
@@ -198,15 +200,16 @@ type marked struct {
 func (w *Watch) partial(key regionKey, start, end int, list []Mark) []Mark {
 	var buffer [64]int32
 	var parts []span
-	for _, id := range w.regionsAt[key].overlapping(buffer[:0], start, end) {
-		if r := w.subjects[id].region; r.Start > start || r.End < end {
+	take := func(r *panel.Region) {
+		if r.Start > start || r.End < end {
 			parts = append(parts, span{key.contig, max(start, r.Start), min(end, r.End)})
 		}
 	}
+	for _, id := range w.regionsAt[key].overlapping(buffer[:0], start, end) {
+		take(w.subjects[id].region)
+	}
 	for _, id := range w.sitesAt[key].overlapping(buffer[:0], start, end) {
-		if r := w.sites[id].use.regions[w.sites[id].part]; r.Start > start || r.End < end {
-			parts = append(parts, span{key.contig, max(start, r.Start), min(end, r.End)})
-		}
+		take(w.sites[id].region())
 	}
 	parts = union(parts)
 	kept := list[:0]
@@ -307,7 +310,7 @@ func (t *Tracker) noteSites(key regionKey, start, end int) {
 func (t *Tracker) noteSite(at siteAt) {
 	u := &t.uses[at.use.number]
 	known := &u.genotype.Methylations[at.part]
-	sum := t.tally(at.use.regions[at.part])
+	sum := t.tally(at.region())
 	u.calls -= known.Calls
 	known.Modified, known.Calls = sum.Modified(), sum.Calls()
 	u.calls += known.Calls

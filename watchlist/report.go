@@ -46,10 +46,6 @@ func (w *Watch) Resolve() []Resolved {
 			DepthNeeded: s.test.needed, Miss: s.test.missed(s.test.needed), ReadsNeeded: s.test.reads(s.test.needed),
 			FalseAlarm: s.test.alpha,
 		}
-		if s.scope == ScopeModel {
-			m := &s.use.model.Manifest
-			r.Model = fmt.Sprintf("%s %s %s", m.Name, m.Version, m.Outputs[s.output].Name)
-		}
 		if a := s.allele; a != nil {
 			r.Allele = fmt.Sprintf("%s:%d:%s:%s", a.Contig, a.Pos, a.Ref, a.Alt)
 		}
@@ -60,6 +56,8 @@ func (w *Watch) Resolve() []Resolved {
 			}
 		}
 		if s.scope == ScopeModel {
+			m := &s.use.model.Manifest
+			r.Model = fmt.Sprintf("%s %s %s", m.Name, m.Version, m.Outputs[s.output].Name)
 			s.use.resolve(&r)
 		}
 		out = append(out, r)
