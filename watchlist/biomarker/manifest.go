@@ -11,9 +11,10 @@ import (
 	"github.com/porestream/porestream/modelfile/folder"
 )
 
-// Limits of a model, far above any that makes sense.
+// Limits of a model. Those of outputs and genes are far above any that makes sense; classifiers of methylation come close to that of features, as they are
+// trained on arrays such as HumanMethylation450, which has 485,577 probes.
 const (
-	maxFeatures = 500_000 // a methylation array has as many probes
+	maxFeatures = 500_000
 	maxOutputs  = 1000
 	maxGenes    = 1000
 )
