@@ -199,7 +199,8 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		return err
 	}
 	if cfg.format == diplotypeTable {
-		return errors.Join(namer.WriteAll(out, show.diplotypes.Fold()), out.Flush())
+		known := show.diplotypes.Fold()
+		return errors.Join(namer.Write(out, known, known.Samples()...), out.Flush())
 	}
 	if file {
 		g, err := genome.Load(cfg.reference)

@@ -57,35 +57,20 @@ func (n *Naming) Text() string {
 // JSON is the naming's document, without a line end.
 func (n *Naming) JSON() ([]byte, error) { return json.Marshal(n) }
 
-// Write writes the table of a sample: what pore diplotype says of the gVCF that WriteGVCF writes.
-func (n *Namer) Write(w *bufio.Writer, f *Fold, sample string) error {
+// Write writes the table of samples: what pore diplotype says of the gVCFs that WriteGVCF writes.
+func (n *Namer) Write(w *bufio.Writer, f *Fold, samples ...string) error {
 	if _, err := fmt.Fprintln(w, diplotype.TableHeader); err != nil {
 		return err
 	}
-	return n.writeRows(w, f, sample)
-}
-
-// WriteAll writes the table of all samples that a topic holds.
-func (n *Namer) WriteAll(w *bufio.Writer, f *Fold) error {
-	if _, err := fmt.Fprintln(w, diplotype.TableHeader); err != nil {
-		return err
-	}
-	for _, sample := range f.Samples() {
-		if err := n.writeRows(w, f, sample); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *Namer) writeRows(w *bufio.Writer, f *Fold, sample string) error {
-	for _, d := range n.genes {
-		named, err := n.name(f, sample, d)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w, named.Row); err != nil {
-			return err
+	for _, sample := range samples {
+		for _, d := range n.genes {
+			named, err := n.name(f, sample, d)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(w, named.Row); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
