@@ -191,11 +191,6 @@ func decodeReferences(records []stream.Record) ([]*event.Reference, error) {
 	return events, nil
 }
 
-// goesOn reports whether a revision of an allele may be followed by others before its sample has ended.
-func goesOn(v *event.Variant) bool {
-	return v.Status == streampb.CallStatus_PROVISIONAL.String() || v.Status == streampb.CallStatus_STABLE.String()
-}
-
 // reach is from the first position of a gene to the last, 1-based.
 func reach(d *diplotype.Definitions) (first, last int) {
 	first = d.Positions[0].Pos

@@ -204,10 +204,14 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 
 // declareStatus has a header say whether the variants of the file are final.
 func declareStatus(h *vcf.Header, variants []*event.Variant) {
-	goesOn := []string{streampb.CallStatus_PROVISIONAL.String(), streampb.CallStatus_STABLE.String()}
-	if slices.ContainsFunc(variants, func(v *event.Variant) bool { return slices.Contains(goesOn, v.Status) }) {
+	if slices.ContainsFunc(variants, goesOn) {
 		variant.DeclareProvisional(h)
 	}
+}
+
+// goesOn reports whether a revision of an allele may be followed by others before its sample has ended.
+func goesOn(v *event.Variant) bool {
+	return v.Status == streampb.CallStatus_PROVISIONAL.String() || v.Status == streampb.CallStatus_STABLE.String()
 }
 
 // named is an annotation whose allele has the name that it gets in a record: REF may
