@@ -106,12 +106,10 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 		}
 		var blocks []variant.Block
 		if start < last && first <= end {
-			events, err := decodeReferences(records.regions[regionPlace{d.Contig, i}])
+			closed, open, err := records.events(d.Contig, i)
 			if err != nil {
 				return nil, err
 			}
-			open := slices.DeleteFunc(slices.Clone(events), func(e *event.Reference) bool { return !e.Provisional })
-			closed := slices.DeleteFunc(events, func(e *event.Reference) bool { return e.Provisional })
 			if blocks, err = records.blocks(contig, start, end, closed); err != nil {
 				return nil, err
 			}
@@ -177,18 +175,6 @@ func (f *Fold) geneRecords(sample string, d *diplotype.Definitions, g *genome.Ge
 		}
 	}
 	return near.ReferenceRecords(sample, g)
-}
-
-func decodeReferences(records []stream.Record) ([]*event.Reference, error) {
-	var events []*event.Reference
-	for _, rec := range records {
-		ref, err := event.DecodeReference(rec)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, ref)
-	}
-	return events, nil
 }
 
 // reach is from the first position of a gene to the last, 1-based.

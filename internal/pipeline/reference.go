@@ -105,15 +105,9 @@ func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, 
 	for _, c := range t.genome.Contigs {
 		for i := 0; i*align.RegionWidth < len(c.Seq); i++ {
 			start, end := align.RegionBounds(i, len(c.Seq))
-			var events []*event.Reference
-			for _, rec := range t.regions[regionPlace{c.Name, i}] {
-				ref, err := event.DecodeReference(rec)
-				if err != nil {
-					return err
-				}
-				if !ref.Provisional {
-					events = append(events, ref)
-				}
+			events, _, err := t.events(c.Name, i)
+			if err != nil {
+				return err
 			}
 			if len(events) == 0 {
 				return fmt.Errorf("sample %s: nothing was reported of %s:%d-%d: its runs have not ended, or its processors were started without --gvcf or --callable",
@@ -125,6 +119,22 @@ func (t ReferenceRecords) each(emit func(contig *genome.Contig, start, end int, 
 		}
 	}
 	return nil
+}
+
+// events are those of a region: at the end of the sample, and before.
+func (t ReferenceRecords) events(contig string, region int) (final, provisional []*event.Reference, err error) {
+	for _, rec := range t.regions[regionPlace{contig, region}] {
+		ref, err := event.DecodeReference(rec)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case ref.Provisional:
+			provisional = append(provisional, ref)
+		default:
+			final = append(final, ref)
+		}
+	}
+	return final, provisional, nil
 }
 
 // blocks are those of the events of a region.
