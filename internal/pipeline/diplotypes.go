@@ -85,7 +85,7 @@ func (n *Namer) name(f *Fold, sample string, d *diplotype.Definitions) (*Naming,
 	own := diplotype.NewSample(d, n.least)
 	rows := variant.NewRows(variant.AnyAllele, func(r *vcf.Record) error { return own.Add(r, 0) })
 	records := f.geneRecords(sample, d, n.genome)
-	variants := slices.DeleteFunc(f.Variants(sample, n.genome.Rank), func(v *event.Variant) bool { return v.Allele.Contig != d.Contig })
+	variants := f.sorted(n.genome.Rank, func(v *event.Variant) bool { return v.Sample == sample && v.Allele.Contig == d.Contig })
 	first, last := reach(d)
 	settled := true
 	var known []variant.Span // since the sample's end

@@ -77,9 +77,14 @@ func (f *Fold) Shown() []string {
 // Variants lists the newest revisions of a sample that are not retracted, by
 // position, with contigs in the order that rank gives.
 func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Variant {
+	return f.sorted(rank, func(v *event.Variant) bool { return v.Sample == sample })
+}
+
+// sorted lists those that are wanted, as Variants does.
+func (f *Fold) sorted(rank func(contig string) int, wanted func(*event.Variant) bool) []*event.Variant {
 	var list []*event.Variant
 	for _, v := range f.latest {
-		if v.Sample == sample && v.Status != streampb.CallStatus_RETRACTED.String() {
+		if wanted(v) && v.Status != streampb.CallStatus_RETRACTED.String() {
 			list = append(list, v)
 		}
 	}
