@@ -178,7 +178,6 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// States are those of most calls, of both strands, in the order of the list.
 func TestIsCpG(t *testing.T) {
 	plus, minus := "", ""
 	for pos := -1; pos < 8; pos++ {
@@ -193,6 +192,7 @@ func TestIsCpG(t *testing.T) {
 	assert.Equal(t, "26", minus)
 }
 
+// States are those of most calls, of both strands, in the order of the list.
 func TestVector(t *testing.T) {
 	sites, err := ReadSites(strings.NewReader("chr1\t10\t12\tcg2\t0\t+\nchr1\t4\t6\tcg1\nchr1\t20\t22\tcg3\nchr1\t30\t32\tcg4\n"), "sites.bed")
 	require.NoError(t, err)
