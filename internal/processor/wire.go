@@ -107,6 +107,14 @@ func New(client *kafka.Client, engines *Engines, cfg Config) *Processor {
 // Run processes until ctx ends, then drains and returns nil, or until a stage
 // can't go on.
 func (p *Processor) Run(ctx context.Context) error {
+	err := p.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was stopped while it asked for topics or began its transactions
+	}
+	return err
+}
+
+func (p *Processor) run(ctx context.Context) error {
 	t := p.cfg.Topics
 	partitions := make(map[string]int32)
 	topics := []string{t.Reads, t.Calls, t.Variants}
