@@ -238,7 +238,7 @@ type Counter struct {
 	marks [2][]mark
 }
 
-// Check returns an error if packed calls are damaged.
+// Check reads packed calls, which [Counter.CountChecked] counts then, and returns an error if they are damaged.
 func (c *Counter) Check(packed []byte, s Span) error {
 	u := unpacker{b: packed}
 	for strand := range c.marks {
@@ -248,6 +248,7 @@ func (c *Counter) Check(packed []byte, s Span) error {
 		}
 	}
 	if u.bad || len(u.b) > 0 {
+		c.marks[0], c.marks[1] = c.marks[0][:0], c.marks[1][:0]
 		return errPacked
 	}
 	return nil
@@ -258,10 +259,15 @@ func (c *Counter) Count(packed []byte, s Span, times int64) error {
 	if err := c.Check(packed, s); err != nil {
 		return err
 	}
+	c.CountChecked(times)
+	return nil
+}
+
+// CountChecked is [Counter.Count] of the calls that were checked last.
+func (c *Counter) CountChecked(times int64) {
 	for _, marks := range c.marks {
 		for _, m := range marks {
 			c.Histogram[m.base][m.p] += times
 		}
 	}
-	return nil
 }

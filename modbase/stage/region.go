@@ -136,19 +136,16 @@ func (r *region) add(k *kept) {
 	r.version++
 }
 
-// enter counts a read that a batch has, whose calls have been checked.
+// enter counts a read that a batch has, whose calls are those that were checked last.
 func (r *region) enter(k *kept) {
 	r.seen[k.key] = k
 	if k.leftOut || r.cut != nil && bytes.Compare(k.key[:], r.cut[:]) >= 0 {
 		r.leave(k)
 	} else {
-		r.count(k, 1)
+		r.calls.CountChecked(1)
 	}
 	r.bytes += k.size()
 }
-
-// count counts the calls of a read, or takes them away again; that they are whole has been checked.
-func (r *region) count(k *kept, times int64) { _ = r.calls.Count(k.calls(), r.span(k), times) }
 
 // leave lets go of what a read says.
 func (r *region) leave(k *kept) {
@@ -171,7 +168,7 @@ func (r *region) enforceLimit() {
 			}
 		}
 		r.bytes -= len(last.data)
-		r.count(last, -1)
+		_ = r.calls.Count(last.calls(), r.span(last), -1) // that they are whole was checked as they came
 		r.leave(last)
 		r.batches[last.batchNumber].version++
 		r.version++
