@@ -22,6 +22,8 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/embedded"
+	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/stream/streamtest"
 	"github.com/porestream/porestream/testenv"
@@ -130,6 +132,31 @@ func TestPythonConsumerWithoutABroker(t *testing.T) {
 	require.Equal(t, "no broker answers at "+addr+"; trying on. Is it running, and is that its address? pore run and pore broker print theirs.", <-f.messages)
 	f.stop()
 	require.Empty(t, slices.Collect(seq(f.messages)))
+}
+
+// TestPythonConsumerLosesItsBrokerTwice: each time that the broker is away is reported once, and that it is back.
+func TestPythonConsumerLosesItsBrokerTwice(t *testing.T) {
+	interpreter, folder := python(t), t.TempDir()
+	start := func(listen string) *embedded.Broker {
+		broker, err := embedded.Start(embedded.Config{Listen: listen, DataDir: folder})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, broker.Close()) })
+		return broker
+	}
+	broker := start("127.0.0.1:0")
+	addr := broker.Addr()
+	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
+	require.NoError(t, err)
+	require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "variants", Partitions: 1}}, 1))
+	client.Close()
+	f := follow(t, interpreter, addr, "variants", "--follow", filepath.Join(t.TempDir(), "state.sqlite"))
+	for range 2 {
+		require.NoError(t, broker.Close())
+		require.Contains(t, <-f.messages, "no broker answers at "+addr)
+		broker = start(addr)
+		require.Equal(t, "connected again", <-f.messages)
+	}
+	f.stop()
 }
 
 // follower is a consumer.py that follows a topic.

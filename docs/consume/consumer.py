@@ -36,7 +36,7 @@ def show(event, *more):
 
 
 def reporter(brokers):
-    """Says once, not twenty times a second, why there is no connection."""
+    """Says once for each time it is lost, not twenty times a second, why there is no connection, and that there is one again."""
     said = set()
 
     def report(error):
@@ -48,7 +48,12 @@ def reporter(brokers):
             text = f"no broker answers at {brokers}; trying on. Is it running, and is that its address? pore run and pore broker print theirs."
         print(text, file=sys.stderr, flush=True)
 
-    return report
+    def statistics(text):
+        if said and any(b["state"] == "UP" for b in json.loads(text)["brokers"].values()):
+            said.clear()  # the next fault is another one
+            print("connected again", file=sys.stderr, flush=True)
+
+    return {"error_cb": report, "stats_cb": statistics, "statistics.interval.ms": 1000}
 
 
 def snapshot(consumer, topic):
@@ -147,8 +152,8 @@ def main():
         "isolation.level": "read_committed",  # revisions of transactions that were given up were never published
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "log_level": 2,  # librdkafka's own lines on stderr: not each attempt to connect, which error_cb reports
-        "error_cb": reporter(args.brokers),
+        "log_level": 2,  # librdkafka's own lines on stderr: not each attempt to connect, which the reporter sums up
+        **reporter(args.brokers),
         "enable.partition.eof": not args.follow,
     })
     try:
