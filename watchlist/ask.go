@@ -109,7 +109,7 @@ func (t *Tracker) site(s *subject, st *subjectState, codon *codonOf, final bool)
 	covered := st.chunks != nil && st.below == 0 || len(detected) > 0 && site.Depth >= s.test.MinDepth
 	site.Known = known && covered && h.state == "" && h.undecided == nil && h.doubtful == 0
 	if site.Known {
-		site.Shares = codon.shares(detected)
+		site.Shares = codon.shares(detected, s)
 	}
 	return site
 }
@@ -119,15 +119,26 @@ func (t *Tracker) alleleOf(s *subject, st *subjectState, final bool) biomarker.A
 	f, best := t.find(s, final)
 	switch f.state {
 	case Detected:
-		share := 1.0
-		if best >= 0 {
-			share = fraction(st.alleles[best].counts())
+		if best < 0 {
+			return biomarker.Allele{Known: true, Share: 1}
 		}
-		return biomarker.Allele{Known: true, Share: share}
+		alt, depth := st.alleles[best].counts()
+		return biomarker.Allele{Known: true, Share: fraction(alt, depth), Undecided: s.undecided(alt, depth)}
 	case Negative:
 		return biomarker.Allele{Known: true}
 	}
 	return biomarker.Allele{}
+}
+
+// undecided reports whether reads that are fewer than the share from which the subject's model takes an allele for present don't exclude that it is: were it
+// that share of the molecules, so few of the reads or fewer would show it with a probability above Beta.
+//
+// Problem: of a change that as many molecules have as the model asks for, half of all samples show less by chance.
+//
+// Consequences: such a change counts as absent with at most Beta, each time it is evaluated. One of somewhat fewer molecules counts as present.
+func (s *subject) undecided(alt, depth int) bool {
+	from := s.use.model.Manifest.Encoding.PresentFrom
+	return fraction(alt, depth) < from && binomialBelow(alt+1, depth, from) > s.test.Beta
 }
 
 // ownShare is the share of the reads from which an allele is one that the whole sample has.
@@ -140,9 +151,10 @@ const ownShare = 0.75
 // Strategy: those that most reads show are on all molecules, so they are applied together; each other one is applied to that by itself.
 //
 // Consequences: of two changes that only a part of the molecules has, it is not said that they are on the same ones.
-func (k *codonOf) shares(alleles []*seen) []biomarker.Share {
+func (k *codonOf) shares(alleles []*seen, s *subject) []biomarker.Share {
 	own := change{codon: k.ref}
 	var others []*seen
+	showing, all := 0, 0 // reads of the others
 	for _, a := range alleles {
 		if fraction(a.counts()) >= ownShare {
 			k.apply(&own, a)
@@ -155,11 +167,14 @@ func (k *codonOf) shares(alleles []*seen) []biomarker.Share {
 	for _, a := range others {
 		other := own
 		k.apply(&other, a)
-		share := fraction(a.counts())
+		alt, depth := a.counts()
+		share := fraction(alt, depth)
 		rest -= share
-		list = append(list, biomarker.Share{Residue: k.residue(&other), Share: share})
+		list = append(list, biomarker.Share{Residue: k.residue(&other), Share: share, Undecided: s.undecided(alt, depth)})
+		showing, all = showing+alt, max(all, depth)
 	}
 	list[0].Share = max(0, rest)
+	list[0].Undecided = all > 0 && s.undecided(max(0, all-showing), all)
 	return list
 }
 

@@ -251,6 +251,37 @@ func TestTwoChangesOfOneCodon(t *testing.T) {
 	}
 }
 
+// TestAShareNearWhatTheModelAsksFor: the model takes changes of a fifth of the sample for present. One that a fifth of the molecules have counts so though fewer of
+// the reads happen to show it; only where reads exclude a fifth it is absent.
+func TestAShareNearWhatTheModelAsksFor(t *testing.T) {
+	g, a := lambda(t)
+	path := modelPanel(t, cI(t, g, a), nil)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	mixture := "version: 1\nthresholds: {allele_fraction: 0.2, min_fraction: 0.05, error_rate: 0.01, alpha: 0.001, beta: 0.02}\n"
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), "version: 1\n", mixture, 1)), 0o600))
+	b := newBench(t, path)
+	require.NoError(t, b.w.Attach(func(*biomarker.Model) (biomarker.Network, error) { return modelNetwork(), nil }))
+	for _, tt := range []struct {
+		reads uint32 // of 120
+		want  watchlist.State
+	}{{30, watchlist.Resistant}, {24, watchlist.Resistant}, {20, watchlist.Resistant}, {15, watchlist.Resistant}, {14, watchlist.Susceptible}, {12, watchlist.Susceptible}, {0, watchlist.Susceptible}} {
+		tr := b.w.NewTracker("s")
+		b.coverAll(tr, 120, 1)
+		if tt.reads > 0 {
+			tr.Variant(revised(b.allele(t, 37589, "C", "T", 0, 0), "PROVISIONAL", 60, tt.reads, 120))
+		}
+		final := tr.RunEnd("run")
+		require.NoError(t, tr.Err())
+		drug := named(final, "drug")
+		require.Equal(t, tt.want, drug[len(drug)-1].State, "%d reads: %s", tt.reads, drug[len(drug)-1].Reason)
+		if tt.reads >= 12 { // by the reads alone it is there, whatever the model takes that for
+			require.Equal(t, []string{"E118K protein DETECTED>DETECTED final"}, briefs(named(final, "E118K")))
+		}
+	}
+	// P(15 or fewer of 120 at a fifth) is 0.021, that of 14 or fewer 0.011: what is at most beta is excluded.
+}
+
 // TestModelsEndAlike: whatever the order of the evidence, and wherever the state was kept and restored, the last answers are the same.
 func TestModelsEndAlike(t *testing.T) {
 	b := withModel(t)

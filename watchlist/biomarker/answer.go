@@ -12,6 +12,8 @@ import (
 type Share struct {
 	Residue byte // '-' where the codon is changed otherwise than by replaced bases
 	Share   float64
+	// Undecided says that the share is less than that from which a residue is present, and that reads don't exclude it is: then it counts as present.
+	Undecided bool
 }
 
 // Site is what a sample shows at a codon.
@@ -23,8 +25,9 @@ type Site struct {
 
 // Allele is what a sample shows of a feature that names an allele.
 type Allele struct {
-	Known bool
-	Share float64
+	Known     bool
+	Share     float64
+	Undecided bool // as of Share
 }
 
 // Methylation is the calls of a modification in a region, on both strands.
@@ -187,9 +190,9 @@ func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 		f := &m.features[i]
 		c := change{site: -1}
 		switch {
-		case f.kind == featureResidue && m.share(j.genotype, f.codon, f.residue) >= m.Manifest.Encoding.PresentFrom && slices.Contains(o.Genes, m.Codons[f.codon].Gene):
+		case f.kind == featureResidue && m.present(j.genotype, f.codon, f.residue) && slices.Contains(o.Genes, m.Codons[f.codon].Gene):
 			c.site, c.residue = f.codon, f.residue
-		case f.kind == featureAllele && j.genotype.Alleles[f.allele].Share >= m.Manifest.Encoding.PresentFrom:
+		case f.kind == featureAllele && m.presentAllele(&j.genotype.Alleles[f.allele]):
 			c.allele = f.allele
 		default:
 			continue
@@ -210,7 +213,7 @@ func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 		}
 		without := *j.genotype
 		without.Alleles = slices.Clone(without.Alleles)
-		without.Alleles[c.allele].Share = 0
+		without.Alleles[c.allele] = Allele{Known: true}
 		inputs = m.input(inputs, &without, -1, 0)
 	}
 	numbers, err := n.Compute(len(changes), inputs)
@@ -277,6 +280,18 @@ func (m *Model) share(g *Genotype, codon int, residue byte) float64 {
 	return min(total, 1)
 }
 
+// present reports whether a residue counts as present at a codon.
+func (m *Model) present(g *Genotype, codon int, residue byte) bool {
+	site := &g.Sites[codon]
+	return site.Known && (m.share(g, codon, residue) >= m.Manifest.Encoding.PresentFrom ||
+		slices.ContainsFunc(site.Shares, func(s Share) bool { return s.Undecided && s.Residue == residue }))
+}
+
+// presentAllele reports whether an allele counts as present.
+func (m *Model) presentAllele(a *Allele) bool {
+	return a.Share >= m.Manifest.Encoding.PresentFrom || a.Undecided
+}
+
 // methylation is a region's value, and whether it is known: that of a state isn't where as many calls say the one as the other.
 func (m *Model) methylation(g *Genotype, region int) (value float32, known bool) {
 	c := g.Methylations[region]
@@ -296,17 +311,12 @@ func (m *Model) input(dst []float32, g *Genotype, removed int, residue byte) []f
 	at := len(dst)
 	dst = append(dst, make([]float32, 2*len(m.features))...)
 	values, known := dst[at:at+len(m.features)], dst[at+len(m.features):]
-	share := func(codon int, of byte) float64 {
-		if codon == removed && of == residue {
-			return 0
-		}
-		return m.share(g, codon, of)
-	}
-	encode := func(share float64) float32 {
+	left := func(codon int, of byte) bool { return codon != removed || of != residue }
+	encode := func(share float64, present bool) float32 {
 		switch {
 		case m.Manifest.Encoding.Fractions:
 			return float32(share)
-		case share >= m.Manifest.Encoding.PresentFrom:
+		case present:
 			return 1
 		}
 		return 0
@@ -316,16 +326,16 @@ func (m *Model) input(dst []float32, g *Genotype, removed int, residue byte) []f
 		is := true
 		switch f.kind {
 		case featureResidue:
-			if is = g.Sites[f.codon].Known; is {
-				values[i] = encode(share(f.codon, f.residue))
+			if is = g.Sites[f.codon].Known; is && left(f.codon, f.residue) {
+				values[i] = encode(m.share(g, f.codon, f.residue), m.present(g, f.codon, f.residue))
 			}
 		case featureAllele:
 			if is = g.Alleles[f.allele].Known; is {
-				values[i] = encode(g.Alleles[f.allele].Share)
+				values[i] = encode(g.Alleles[f.allele].Share, m.presentAllele(&g.Alleles[f.allele]))
 			}
 		case featureScore:
 			values[i] = float32(m.scores[f.score].of(func(c clause) bool {
-				return slices.ContainsFunc([]byte(c.residues), func(r byte) bool { return share(c.codon, r) >= m.Manifest.Encoding.PresentFrom })
+				return slices.ContainsFunc([]byte(c.residues), func(r byte) bool { return left(c.codon, r) && m.present(g, c.codon, r) })
 			}))
 		case featureUnseen:
 			values[i] = float32(m.scores[f.score].unseen(g))

@@ -131,7 +131,7 @@ func TestScoresByTheirDefinition(t *testing.T) {
 			for _, r := range "ACDEF" {
 				if rng.IntN(3) == 0 {
 					share := 0.1 + 0.3*float64(rng.IntN(3)) // a tenth is not present
-					g.Sites[i].Shares = append(g.Sites[i].Shares, Share{byte(r), share})
+					g.Sites[i].Shares = append(g.Sites[i].Shares, Share{Residue: byte(r), Share: share})
 					if g.Sites[i].Known && share > 0.2 {
 						present[fmt.Sprintf("%s%c", m.Codons[i], r)] = true
 					}
@@ -177,7 +177,7 @@ func FuzzLists(f *testing.F) {
 		}
 		g := Genotype{Sites: make([]Site, len(m.Codons)), Alleles: make([]Allele, len(m.Alleles))}
 		for i := range g.Sites {
-			g.Sites[i] = Site{Known: true, Shares: []Share{{m.Wild(i), 1}}}
+			g.Sites[i] = Site{Known: true, Shares: []Share{{Residue: m.Wild(i), Share: 1}}}
 		}
 		for _, v := range m.input(nil, &g, -1, 0)[m.Size():] {
 			require.True(t, v == 0 || v == 1)
