@@ -70,12 +70,14 @@ calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$(calculat
 others = $(filter-out $(calculate),$(tested))
 # While programs wait for one another, one package more than there are processors has something to do.
 at_once := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# make lint vets. go test would do it once more, with the dependencies of every package, and again for the race detector.
+unvetted := -vet=off
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN
 gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests-$3.json \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(at_once) $2 -timeout 40m
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(unvetted) $(at_once) $2 -timeout 40m
 else
-gotest = $(GO) test $(at_once) $2 -timeout 40m $1
+gotest = $(GO) test $(unvetted) $(at_once) $2 -timeout 40m $1
 endif
 test: test-calculating ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
 	$(if $(others),$(call gotest,$(others),$(race),others))
@@ -96,7 +98,7 @@ checks := deploy/composecheck deploy/kubecheck
 test-deploy: ## render the Kubernetes overlays and load the Compose files, and check both
 	@for module in $(checks); do \
 		cd $(CURDIR)/$$module || exit; \
-		if [ "$(CI)" = true ] || $(GO) mod download 2>/dev/null; then $(GO) vet . && $(GO) test . || exit; \
+		if [ "$(CI)" = true ] || $(GO) mod download 2>/dev/null; then $(GO) vet . && $(GO) test $(unvetted) . || exit; \
 		else echo "left out: $$module, as the Go modules that it needs can't be fetched" >&2; fi; \
 	done
 
@@ -108,7 +110,7 @@ KAFKA ?= 4.4.0
 kafka_essentials := ^(TestTopics.*|TestTransactionsAreAllOrNothing|TestASecondHolderFences|TestStaleGeneration|TestZombies|TestNoRecordIsOfTheFuture|TestGroupRefusesToStart|TestCommittedOffsetWaitsForTransactions|TestStateIsRestoredFromItsTopic|TestTimesFarFromTheBrokersClockAreRefused)$$/^apache$$
 test-kafka: deps ## run the essentials against another Apache Kafka than all tests do, KAFKA=4.4.0
 	stream/streamtest/kafka/fetch.sh .cache/kafka-$(KAFKA) $(KAFKA)
-	PORESTREAM_KAFKA_LIB=$(CURDIR)/.cache/kafka-$(KAFKA) $(GO) test -race -count 1 -run '$(kafka_essentials)' ./stream/kafka
+	PORESTREAM_KAFKA_LIB=$(CURDIR)/.cache/kafka-$(KAFKA) $(GO) test $(unvetted) -race -count 1 -run '$(kafka_essentials)' ./stream/kafka
 
 # The jars of a real broker, fetched unless PORESTREAM_KAFKA_LIB names some.
 kafka_lib := $(or $(PORESTREAM_KAFKA_LIB),$(CURDIR)/.cache/kafka)
@@ -135,10 +137,10 @@ nightly: ## what takes longer than a change should wait for: all of CI, chaos of
 	$(MAKE) --no-print-directory fuzz
 
 chaos-planted: deps ## show that the chaos suite catches each planted bug
-	$(GO) test -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual
+	$(GO) test $(unvetted) -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual
 
 chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEEDS runs of VIRTUAL_MINUTES
-	PORESTREAM_VIRTUAL_SEEDS=$(SEEDS) PORESTREAM_VIRTUAL_MINUTES=$(VIRTUAL_MINUTES) $(GO) test -count 1 -v -timeout 60m -run TestProcessorsComeAndGo ./chaos/virtual
+	PORESTREAM_VIRTUAL_SEEDS=$(SEEDS) PORESTREAM_VIRTUAL_MINUTES=$(VIRTUAL_MINUTES) $(GO) test $(unvetted) -count 1 -v -timeout 60m -run TestProcessorsComeAndGo ./chaos/virtual
 
 soak: chaos-build build ## sequence for MINUTES without faults; memory, descriptors and lag must stay as they are
 	$(with_kafka) bin/chaos/chaos soak --length $(MINUTES)m $(SOAK)
@@ -245,7 +247,7 @@ dist: ## make the release's tarball of the current commit in dist/; TARGETS=linu
 	$(GO) run ./scripts/dist --out dist --target $(TARGETS)
 
 dist-check: deps ## make it twice (ONCE=1: once, without operators for GPUs), compare the bytes, and run what is in it in an empty folder
-	PORESTREAM_DIST_ONCE=$(ONCE) PORESTREAM_DIST=$(TARGETS) $(GO) test -count 1 -v -timeout 60m -run '^TestDist$$' ./scripts/dist
+	PORESTREAM_DIST_ONCE=$(ONCE) PORESTREAM_DIST=$(TARGETS) $(GO) test $(unvetted) -count 1 -v -timeout 60m -run '^TestDist$$' ./scripts/dist
 
 vuln: ## look for known vulnerabilities in what the programs call; needs the Go vulnerability database
 	@./scripts/vuln.sh

@@ -12,8 +12,8 @@ dir=$(realpath -m "$1")
 mkdir -p "$dir"
 [ -x "$dir/venv/bin/pip" ] || python3 -m venv "$dir/venv"
 pip() { "$dir/venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"; }
-# pip refuses a package with another hash.
-pip download --no-deps --no-binary :all: --require-hashes --requirement "$here/requirements.txt" --dest "$dir"
+# pip refuses a package with another hash. Cython, which it builds the package's description with, comes as a wheel: compiling that takes minutes.
+pip download --no-deps --no-binary ont-remora --require-hashes --requirement "$here/requirements.txt" --dest "$dir"
 # It uses names that NumPy 1.24 has no more, which ONNX Runtime says it needs.
 pip install --no-compile --no-deps numpy==1.23.5 cython==3.3.1 setuptools==69.5.1 onnx==1.14.1 onnxruntime==1.16.3 protobuf==3.20.3 typing_extensions==4.16.0
 tar -xzf "$dir/ont-remora-1.1.1.tar.gz" -C "$dir" --strip-components=2 ont-remora-1.1.1/src/remora
