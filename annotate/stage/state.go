@@ -98,15 +98,9 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	return nil
 }
 
-// section names the section of a contig. Names serve people, and to distinguish
-// sections; one that is too long is replaced by a hash.
+// section names the section of a contig.
 func (k contigKey) section() string {
-	name := "contig/" + url.PathEscape(k.sample) + "/" + url.PathEscape(k.contig)
-	if len(name) > maxSectionName {
-		sum := sha256.Sum256([]byte(name))
-		name = "contig/~" + hex.EncodeToString(sum[:])
-	}
-	return name
+	return stream.SectionName("contig/", url.PathEscape(k.sample)+"/"+url.PathEscape(k.contig), maxSectionName)
 }
 
 // append writes what stands on a contig. What all of its calls have in common is

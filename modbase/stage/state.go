@@ -184,12 +184,7 @@ func restoreCalls(in *packed.Reader) *streampb.SampleCalls {
 
 // placesSections begins the names of the sections of excerpts of a sample.
 func placesSections(sample string) string {
-	escaped := url.PathEscape(sample)
-	if len(escaped) > maxSectionName-64 {
-		sum := sha256.Sum256([]byte(sample))
-		escaped = "~" + hex.EncodeToString(sum[:])
-	}
-	return placesPrefix + escaped + "/"
+	return stream.SectionName(placesPrefix, url.PathEscape(sample), maxSectionName-64) + "/"
 }
 
 // placesSection names the section of a part of a partition's excerpt.
@@ -287,15 +282,9 @@ func (k regionKey) append(b []byte, part int) []byte {
 	return packed.AppendLen(packed.AppendUint(b, k.region), part)
 }
 
-// section names the section of a region. Names are for people, and distinguish sections; one that is too long
-// is replaced by a hash.
+// section names the section of a region.
 func (k regionKey) section() string {
-	name := fmt.Sprintf("region/%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region)
-	if len(name) > maxSectionName {
-		sum := sha256.Sum256([]byte(name))
-		name = "region/~" + hex.EncodeToString(sum[:])
-	}
-	return name
+	return stream.SectionName("region/", fmt.Sprintf("%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region), maxSectionName)
 }
 
 func readsSection(region string, batch int) string {

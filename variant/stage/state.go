@@ -222,15 +222,9 @@ func (k regionKey) append(b []byte, batch int) []byte {
 	return packed.AppendLen(packed.AppendUint(b, k.region), batch-stateOnly)
 }
 
-// section names the section of a region's state. Names are for people, and
-// distinguish sections; one that is too long is replaced by a hash.
+// section names the section of a region's state.
 func (k regionKey) section() string {
-	name := fmt.Sprintf("region/%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region)
-	if len(name) > maxSectionName {
-		sum := sha256.Sum256([]byte(name))
-		name = "region/~" + hex.EncodeToString(sum[:])
-	}
-	return name
+	return stream.SectionName("region/", fmt.Sprintf("%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region), maxSectionName)
 }
 
 const readsInfix = "/reads/"

@@ -88,13 +88,7 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	return nil
 }
 
-// section names the section of a sample. Names serve people, and to distinguish
-// sections; one that is too long is replaced by a hash.
+// section names the section of a sample.
 func section(sample string) string {
-	name := "sample/" + url.PathEscape(sample)
-	if len(name) > maxSectionName {
-		sum := sha256.Sum256([]byte(name))
-		name = "sample/~" + hex.EncodeToString(sum[:])
-	}
-	return name
+	return stream.SectionName("sample/", url.PathEscape(sample), maxSectionName)
 }
