@@ -1,5 +1,7 @@
 package crf
 
+import "math"
+
 // Problem: a sequence is as probable as all its paths together, and those are
 // spread over where its moves lie. Find the most probable sequence.
 //
@@ -25,254 +27,418 @@ package crf
 // threshold that leaves between 80 and 100 % of the width, the best are kept
 // exactly.
 
-// hypothesis is an entry of the beam: a sequence with the state that it ends in.
-type hypothesis struct {
+// entry is a sequence of the beam with the state that it ends in.
+type entry struct {
 	// hash stands for what has been emitted, and parent for it without its last base.
 	// With the state it stands for the sequence, and without once whole says so.
 	hash, parent uint64
 	recent       uint32 // the last bases emitted, two bits each, the newest in the lowest
-	state        uint16
-	from         uint8 // entry of the last frame's beam that it extends
-	moved        bool
-	emitted      uint8 // bases, counted up to memory
 	// weight is the probability of the sequence up to here, and guided that times the
 	// backward sum; both on a scale of the frame's.
 	weight, guided float32
+	state          uint16
+	emitted        uint8 // bases, counted up to memory
 }
 
-// origin is what the way back needs of a hypothesis.
+// origin is what the way back needs of an entry: its state, the entry of the last frame's
+// beam that it extends, and whether by a move.
 type origin struct {
 	state uint16
 	from  uint8
 	moved bool
 }
 
+// said is what a candidate has emitted, as a hash, with the state that it ends in.
+type said struct {
+	hash  uint64
+	state uint16
+}
+
+// match says that an entry is what another becomes by moving.
+type match struct{ entry, parent uint8 }
+
 // beam holds the memory of the search.
+//
+// A frame has five candidates for each of n entries: from 0 to n-1 those that stay, and behind
+// them four moves of each. To weigh one takes less time than a branch that a processor
+// doesn't foresee, so all are weighed, and only those that are kept become entries.
 type beam struct {
-	beam, candidates []hypothesis
-	guided           []float32 // of the candidates, to be reordered
-	hashes           []uint64  // of the beam
-	// stays holds for each entry of the beam and each base the candidate that says the same
-	// as the entry moved on to the base, by staying; -1 if there is none.
-	stays   []int16
-	origins []origin // frames by width
+	entries, next []entry // of the last frame and of this one, n of them
+	n             int
+
+	weights, guided []float32 // of the candidates
+	ways            []origin  // of candidates, without states: of those that stay, and of all until the beam is whole
+	kept, ranked    []uint32  // candidates that are kept, in their order
+	order           []float32 // numbers of which the largest are looked for
+	origins         []origin  // frames by width
+
+	sequences []said // of the candidates, until the beam is whole
+	matches   []match
+	nMatches  int
+	// hashes and recents tell entries' hashes and last bases apart. A slot holds the number of the frame
+	// that took it last, and that of hashes the entry as well.
+	hashes, recents [slots]uint32
+	frame           uint32 // counted from 1
+
 	// length is the number of bases in a state, and whole says that all entries of the
 	// beam have emitted as many: where they began no longer distinguishes them.
 	length uint8
 	whole  bool
+
+	vectors bool // candidates are compared by the processor's vector instructions
 }
 
+// memory is the number of bases after which it no longer counts what was emitted
+// before, at most 16. A state has no more than six.
+const (
+	memory    = 10
+	lastBases = 1<<(2*memory) - 1
+)
+
+// empty is the hash of what has been emitted where a window begins.
+const empty = 1
+
+// slots is far more than a beam has entries, so that two of them seldom meet in one.
+const (
+	slotBits = 10
+	slots    = 1 << slotBits
+)
+
+// gone is the guided weight of a candidate that was added to another: less than any.
+const gone = -1
+
 func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved []bool) {
-	n := l.n
-	b.length = uint8(l.q2() + 1)
-	b.origins = grow(b.origins, l.frames*width)
-	b.start(l.backward[:n], width)
+	b.begin(l, width)
 	for t := range l.frames {
-		b.extend(l, t, cut)
-		b.prune(width, cut)
-		row := b.origins[t*width:]
-		for i := range b.beam {
-			h := &b.beam[i]
-			row[i] = origin{state: h.state, from: h.from, moved: h.moved}
-		}
+		b.advance(l, t, width, cut)
 	}
+	b.end(l.frames, width, states, moved)
+}
+
+// begin fills the beam with the best states, by what follows them.
+func (b *beam) begin(l *lattice, width int) {
+	b.length, b.vectors = uint8(l.q2()+1), l.vectors
+	b.entries, b.next, b.matches = grow(b.entries, width), grow(b.next, width), grow(b.matches, width)
+	most := max(l.n, 5*width) + 8 // and what vector instructions write behind
+	b.weights, b.guided, b.order = grow(b.weights, most), grow(b.guided, most), grow(b.order, most)
+	b.ways, b.kept, b.ranked = grow(b.ways, 5*width), grow(b.kept, most), grow(b.ranked, most)
+	b.origins = grow(b.origins, l.frames*width)
+	clear(b.hashes[:])
+	clear(b.recents[:])
+	b.frame, b.nMatches, b.whole = 0, 0, false
+
+	copy(b.guided, l.backward[:l.n])
+	kept, top := b.within(l.n, width, 0)
+	scale, _ := reciprocal(top)
+	for i, s := range kept {
+		b.entries[i] = entry{hash: empty, state: uint16(s), weight: scale, guided: b.guided[s]}
+	}
+	b.n = len(kept)
+}
+
+// end writes the path of the most probable sequence.
+func (b *beam) end(frames, width int, states []uint16, moved []bool) {
 	at := uint8(0)
-	for i := range b.beam {
-		if b.beam[i].guided > b.beam[at].guided {
+	for i := range b.entries[:b.n] {
+		if b.entries[i].guided > b.entries[at].guided {
 			at = uint8(i)
 		}
 	}
-	for t := l.frames - 1; t >= 0; t-- {
+	for t := frames - 1; t >= 0; t-- {
 		o := b.origins[t*width+int(at)]
 		states[t], moved[t] = o.state, o.moved
 		at = o.from
 	}
 }
 
-// start fills the beam with the best states, by what follows them.
-func (b *beam) start(backward []float32, width int) {
-	b.candidates = b.candidates[:0]
-	for s, w := range backward {
-		b.candidates = append(b.candidates, hypothesis{
-			hash: empty, state: uint16(s), weight: 1, guided: w,
-		})
+// advance extends the beam by frame t.
+func (b *beam) advance(l *lattice, t, width int, cut float32) {
+	after := l.backward[(t+1)*l.n:][:l.n]
+	b.weigh(l, t, after)
+	if b.whole {
+		b.add(after)
+	} else {
+		b.merge(l.n)
 	}
-	b.prune(width, 0)
+	kept, top := b.within(5*b.n, width, cut)
+	scale, _ := reciprocal(top)
+	b.take(kept, scale, l.n-1, b.origins[t*width:][:width])
 }
 
-// memory is the number of bases after which it no longer counts what was emitted
-// before, at most 16. A state has no more than six.
-const memory = 10
-
-// empty is the hash of what has been emitted where a window begins.
-const empty = 1
-
-// extend fills the candidates for frame t: the stays of the beam, in its order,
-// and then the moves but for those that others leave behind by more than the cut.
-func (b *beam) extend(l *lattice, t int, cut float32) {
-	n := l.n
-	after, moves := l.backward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n]
-	b.candidates = b.candidates[:0]
-	// No candidate is kept that is below this: it only grows, and up to what prune
-	// goes by. Before all entries have emitted a whole state, what is little may be
-	// added to by merge.
-	least := float32(0)
-	bounded := cut > 0 && b.whole
-	for i := range b.beam {
-		h := b.beam[i]
-		h.from, h.moved = uint8(i), false
-		h.weight *= l.stayOf(t, int(h.state))
-		h.guided = h.weight * after[h.state]
-		b.candidates = append(b.candidates, h)
-		if bounded {
-			least = max(least, h.guided/cut)
-		}
+// weigh computes the candidates' weights.
+func (b *beam) weigh(l *lattice, t int, after []float32) {
+	moves := l.moves[4*t*l.n:][:4*l.n]
+	entries := b.entries[:b.n]
+	weights, guided := b.weights[:len(entries)], b.guided[:len(entries)]
+	for i := range entries {
+		e := &entries[i]
+		w := float32(e.weight * l.stayOf(t, int(e.state)))
+		weights[i], guided[i] = w, w*after[e.state]
 	}
-	b.matchStays()
-	for i := range b.beam {
-		from := &b.beam[i]
-		dropped, first := int(from.state)/l.q, int(from.state)%l.q*4
-		following := (*[4]float32)(after[first:])
+	oldest := 2 * (int(b.length) - 1)
+	weights, guided = b.weights[len(entries):], b.guided[len(entries):]
+	for i := range entries {
+		e := &entries[i]
+		dropped, first := int(e.state)>>oldest&3, int(e.state)<<2&(l.n-1)
+		by, following := (*[16]float32)(moves[4*first:]), (*[4]float32)(after[first:])
+		w, g := (*[4]float32)(weights[4*i:]), (*[4]float32)(guided[4*i:])
+		// Rounded before it is added to another.
+		w0, w1 := float32(e.weight*by[dropped]), float32(e.weight*by[4+dropped])
+		w2, w3 := float32(e.weight*by[8+dropped]), float32(e.weight*by[12+dropped])
+		w[0], w[1], w[2], w[3] = w0, w1, w2, w3
+		g[0], g[1], g[2], g[3] = w0*following[0], w1*following[1], w2*following[2], w3*following[3]
+	}
+}
+
+// add adds moves to what they become, where that is in the beam and stays.
+func (b *beam) add(after []float32) {
+	for i := range b.n {
+		b.ways[i] = origin{from: uint8(i)}
+	}
+	for _, m := range b.matches[:b.nMatches] {
+		i, state := m.entry, b.entries[m.entry].state
+		c := b.n + 4*int(m.parent) + int(state&3)
+		if b.weights[c] > b.weights[i] {
+			b.ways[i] = origin{from: m.parent, moved: true}
+		}
+		b.weights[i] += b.weights[c]
+		b.guided[i] = b.weights[i] * after[state]
+		b.guided[c] = gone
+	}
+}
+
+// merge adds up candidates that are one sequence, in the place of the first of them, while
+// it still counts where they began.
+func (b *beam) merge(states int) {
+	n := b.n
+	b.sequences = grow(b.sequences, 5*n)
+	for i := range n {
+		e := &b.entries[i]
+		b.sequences[i], b.ways[i] = said{e.hash, e.state}, origin{from: uint8(i)}
 		for base := range 4 {
-			state := first + base
-			weight := float32(from.weight * moves[4*state+dropped]) // rounded before it is added to another
-			guided := weight * following[base]
-			if guided < least && b.stays[4*i+base] < 0 {
-				continue
-			}
-			if bounded {
-				least = max(least, guided/cut)
-			}
-			if k := b.stays[4*i+base]; k >= 0 {
-				known := &b.candidates[k]
-				if weight > known.weight {
-					known.from, known.moved = uint8(i), true
-				}
-				known.weight += weight
-				known.guided = known.weight * following[base]
-				continue
-			}
-			b.candidates = append(b.candidates, hypothesis{
-				hash: extend(from.hash, uint64(base)+1), parent: from.hash, recent: from.recent<<2 | uint32(base), state: uint16(state),
-				from: uint8(i), moved: true, emitted: min(from.emitted+1, memory), weight: weight, guided: guided,
-			})
+			c := n + 4*i + base
+			b.sequences[c] = said{extend(e.hash, uint64(base)+1), uint16((int(e.state)<<2 | base) & (states - 1))}
+			b.ways[c] = origin{from: uint8(i), moved: true}
 		}
 	}
-	if !b.whole {
-		b.merge()
-	}
-}
-
-// merge adds up candidates that are one sequence, in the place of the first of them.
-func (b *beam) merge() {
-	kept := b.candidates[:0]
+	kept := b.kept[:0]
 next:
-	for _, h := range b.candidates {
-		for i := range kept {
-			one := &kept[i]
-			if one.hash != h.hash || one.state != h.state {
+	for c, s := range b.sequences {
+		for _, one := range kept {
+			if b.sequences[one] != s {
 				continue
 			}
-			if h.weight > one.weight {
-				one.from, one.moved = h.from, h.moved
+			if b.weights[c] > b.weights[one] {
+				b.ways[one] = b.ways[c]
 			}
-			one.weight += h.weight
-			one.guided += h.guided
+			b.weights[one] += b.weights[c]
+			b.guided[one] += b.guided[c]
+			b.guided[c] = gone
 			continue next
 		}
-		kept = append(kept, h)
+		kept = append(kept, uint32(c))
 	}
-	b.candidates = kept
 }
 
-// matchStays finds the entries of the beam that are another entry with one more
-// base: a stay of the one and a move of the other then say the same.
-func (b *beam) matchStays() {
-	n := len(b.beam)
-	b.hashes, b.stays = grow(b.hashes, n), grow(b.stays, 4*n)
-	for i := range b.beam {
-		b.hashes[i] = b.beam[i].hash
+// within returns which of n guided weights are within the cut of the highest, which it returns as well, and
+// if these are more than width the best of them, in their order. It leaves negative ones out.
+func (b *beam) within(n, width int, cut float32) (kept []uint32, top float32) {
+	x := b.guided[:n]
+	if !b.vectors {
+		kept, top = within(b.kept, x, cut)
+		if len(kept) > width {
+			kept = b.best(kept, width)
+		}
+		return kept, top
 	}
-	for i := range b.stays {
-		b.stays[i] = -1
+	*(*[8]float32)(b.guided[n:]) = negatives
+	top, count := withinAVX2(&b.kept[0], &b.order[0], &x[0], n, cut, &lanes)
+	kept = b.kept[:count]
+	switch {
+	case count <= width:
+		return kept, top
+	case count > mostRanked:
+		return b.best(kept, width), top
 	}
-	if !b.whole {
-		return // merge finds them
+	*(*[8]float32)(b.order[count:]) = negatives
+	if n := bestAVX2(&b.ranked[0], &b.kept[0], &b.order[0], count, width, &lanes); n != width {
+		return b.best(kept, width), top // some are equal
 	}
-	for i := range b.beam {
-		parent := b.beam[i].parent
-		for k, hash := range b.hashes {
-			if hash == parent {
-				b.stays[4*k+int(b.beam[i].state&3)] = int16(i)
-				break // sequences of a beam are different
+	return b.ranked[:width], top
+}
+
+// mostRanked is how many numbers are compared with one another at most; of more it is faster to look for
+// the least that is kept.
+const mostRanked = 64
+
+// negatives are behind numbers that vector instructions take eight at a time.
+var negatives = [8]float32{gone, gone, gone, gone, gone, gone, gone, gone}
+
+// lanes holds for each set of eight lanes, a bit for each, which they are, and then others.
+var lanes = func() (table [256][8]uint8) {
+	for set := range table {
+		n := 0
+		for lane := range 8 {
+			if set>>lane&1 != 0 {
+				table[set][n] = uint8(lane)
+				n++
 			}
 		}
 	}
-}
+	return table
+}()
 
-// prune moves the best candidates to the beam, in the order in which they are.
-func (b *beam) prune(width int, cut float32) {
-	top := float32(0)
-	b.guided = grow(b.guided, len(b.candidates))
-	for i := range b.candidates {
-		b.guided[i] = b.candidates[i].guided
-		top = max(top, b.guided[i])
+func within(kept []uint32, x []float32, cut float32) (_ []uint32, top float32) {
+	// Numbers that aren't negative are in the order of their bits.
+	most := int32(0)
+	for _, v := range x {
+		most = max(most, int32(math.Float32bits(v)))
 	}
-	threshold := float32(0)
+	top = math.Float32frombits(uint32(most))
+	least := int64(0)
 	if cut > 0 {
-		threshold = top / cut
+		least = int64(math.Float32bits(top / cut))
 	}
-	// Sequences that tie with the last one to be kept share the places that are left.
+	n := 0
+	kept = kept[:len(x)]
+	for i, v := range x {
+		kept[n] = uint32(i)
+		n += int(^uint64(int64(int32(math.Float32bits(v)))-least) >> 63)
+	}
+	return kept[:n], top
+}
+
+// best returns the best of some candidates, so many of them, in their order.
+func (b *beam) best(kept []uint32, width int) []uint32 {
+	order := b.order[:len(kept)]
+	for i, c := range kept {
+		order[i] = b.guided[c]
+	}
+	last := largest(order, width)
+	// Those that tie with the last one share the places that are left.
 	left := width
-	if len(b.guided) > width {
-		if last := largest(b.guided, width); last >= threshold {
-			threshold = last
-		}
-		for i := range b.candidates {
-			if b.candidates[i].guided > threshold {
-				left--
-			}
-		}
-	}
-	scale, _ := reciprocal(top)
-	b.beam, b.whole = b.beam[:0], true
-	for i := range b.candidates {
-		h := &b.candidates[i]
-		if h.guided < threshold {
-			continue
-		}
-		if h.guided == threshold {
-			if left == 0 {
-				continue
-			}
+	for _, v := range order {
+		if v > last {
 			left--
 		}
-		b.beam = append(b.beam, *h)
-		b.beam[len(b.beam)-1].weight *= scale
-		b.whole = b.whole && h.emitted >= b.length
 	}
-	b.settle()
+	best := kept[:0]
+	for _, c := range kept {
+		if b.guided[c] > last {
+			best = append(best, c)
+		} else if b.guided[c] == last && left > 0 {
+			best, left = append(best, c), left-1
+		}
+	}
+	return best
+}
+
+// take makes entries of candidates, and notes where they come from. mask is that of states.
+func (b *beam) take(kept []uint32, scale float32, mask int, row []origin) {
+	next := b.next[:len(kept)]
+	row = row[:len(kept)]
+	youngest := uint8(memory)
+	j := 0
+	for ; j < len(kept) && int(kept[j]) < b.n; j++ {
+		c, e := kept[j], &next[j]
+		*e = b.entries[c]
+		e.weight, e.guided = b.weights[c]*scale, b.guided[c]
+		row[j] = origin{state: e.state, from: b.ways[c].from, moved: b.ways[c].moved}
+		youngest = min(youngest, e.emitted)
+	}
+	for ; j < len(kept); j++ {
+		c, e := int(kept[j]), &next[j]
+		move := c - b.n
+		from, base := &b.entries[move>>2], uint32(move&3)
+		e.hash, e.parent, e.recent = extend(from.hash, uint64(base)+1), from.hash, from.recent<<2|base
+		e.weight, e.guided = b.weights[c]*scale, b.guided[c]
+		e.state, e.emitted = uint16((uint32(from.state)<<2|base)&uint32(mask)), min(from.emitted+1, memory)
+		row[j] = origin{state: e.state, from: uint8(move >> 2), moved: true}
+		if !b.whole {
+			row[j].from, row[j].moved = b.ways[c].from, b.ways[c].moved
+		}
+		youngest = min(youngest, e.emitted)
+	}
+	b.entries, b.next = b.next, b.entries
+	b.n = len(kept)
+	b.whole = youngest >= b.length
+	b.frame++
+	if youngest < memory || b.alike() {
+		b.settle(row)
+	}
+	b.match()
+}
+
+// alike reports whether the last bases of two entries may be the same.
+func (b *beam) alike() bool {
+	met := uint32(0)
+	for i := range b.entries[:b.n] {
+		slot := &b.recents[(b.entries[i].recent&lastBases)*0x9e3779b1>>(32-slotBits)]
+		met |= uint32(int32(*slot^b.frame)-1) & (1 << 31)
+		*slot = b.frame
+	}
+	return met != 0
 }
 
 // settle leaves the more probable one of entries whose last bases are the same.
-func (b *beam) settle() {
-	const last = 1<<(2*memory) - 1
-	kept := b.beam[:0]
+func (b *beam) settle(row []origin) {
+	n := 0
 next:
-	for _, h := range b.beam {
-		if h.emitted == memory {
-			for i := range kept {
-				if one := &kept[i]; one.emitted == memory && (one.recent^h.recent)&last == 0 {
-					if h.weight > one.weight {
-						*one = h
+	for i, e := range b.entries[:b.n] {
+		if e.emitted == memory {
+			for k := range n {
+				if one := &b.entries[k]; one.emitted == memory && (one.recent^e.recent)&lastBases == 0 {
+					if e.weight > one.weight {
+						*one, row[k] = e, row[i]
 					}
 					continue next
 				}
 			}
 		}
-		kept = append(kept, h)
+		b.entries[n], row[n] = e, row[i]
+		n++
 	}
-	b.beam = kept
+	b.n = n
+}
+
+// match finds the entries that are another one with one more base: a stay of the one and a move of the
+// other then say the same.
+func (b *beam) match() {
+	b.nMatches = 0
+	if !b.whole {
+		return // merge finds them
+	}
+	met := uint32(0)
+	for i := range b.entries[:b.n] {
+		slot := &b.hashes[b.entries[i].hash%slots]
+		met |= uint32(int32(*slot>>8^b.frame)-1) & (1 << 31)
+		*slot = b.frame<<8 | uint32(i)
+	}
+	if met != 0 {
+		b.matchAll()
+		return
+	}
+	for i := range b.entries[:b.n] {
+		e := &b.entries[i]
+		slot := b.hashes[e.parent%slots]
+		b.matches[b.nMatches] = match{entry: uint8(i), parent: uint8(slot)}
+		if slot>>8 == b.frame && b.entries[uint8(slot)].hash == e.parent {
+			b.nMatches++
+		}
+	}
+}
+
+// matchAll is match where two hashes have one slot.
+func (b *beam) matchAll() {
+	for i := range b.entries[:b.n] {
+		for k := range b.entries[:b.n] {
+			if b.entries[k].hash == b.entries[i].parent {
+				b.matches[b.nMatches] = match{entry: uint8(i), parent: uint8(k)}
+				b.nMatches++
+				break // sequences of a beam are different
+			}
+		}
+	}
 }
 
 // largest returns the n-th largest of some numbers, counted from 1, and reorders

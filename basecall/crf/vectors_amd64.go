@@ -48,3 +48,17 @@ func stepBackAVX2(after, before, moves *float32, q int, stay, scale, tiny float3
 //
 //go:noescape
 func dotAVX2(x, y *float32, n int) float32
+
+// withinAVX2 writes to kept which of n numbers are at least the highest of them divided by cut, or at
+// least 0 if cut is 0, and to values these numbers. Behind the n numbers are eight that are negative, and there is
+// space for as many more in kept and values.
+//
+//go:noescape
+func withinAVX2(kept *uint32, values, x *float32, n int, cut float32, lanes *[256][8]uint8) (top float32, count int)
+
+// bestAVX2 writes to best those of kept of whose values less than width are greater, in their order, and
+// returns how many these are: width, if no two of the values are equal. There is space for eight more behind
+// n of kept and best, and eight negative values.
+//
+//go:noescape
+func bestAVX2(best, kept *uint32, values *float32, n, width int, lanes *[256][8]uint8) int

@@ -383,3 +383,110 @@ halves32: // of 32 sums, of 16, and so on
 	VMOVSS       X8, ret+24(FP)
 	VZEROUPPER
 	RET
+
+// func withinAVX2(kept *uint32, values, x *float32, n int, cut float32, lanes *[256][8]uint8) (top float32, count int)
+TEXT ·withinAVX2(SB), NOSPLIT, $0-64
+	MOVQ kept+0(FP), DI
+	MOVQ values+8(FP), SI
+	MOVQ x+16(FP), DX
+	MOVQ n+24(FP), CX
+	MOVQ lanes+40(FP), R8
+
+	LEAQ    (DX)(CX*4), R9
+	MOVQ    DX, R10
+	VMOVUPS (DX), Y0
+
+top:
+	VMAXPS (R10), Y0, Y0
+	ADDQ   $32, R10
+	CMPQ   R10, R9
+	JLT    top
+
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSS       X0, top+48(FP)
+
+	VMOVSS   cut+32(FP), X1
+	VXORPS   X15, X15, X15
+	VUCOMISS X15, X1
+	JEQ      all
+	VDIVSS   X1, X0, X15
+
+all:
+	VBROADCASTSS X15, Y15   // the least that is kept
+	VPXOR        Y14, Y14, Y14
+	VPCMPEQD     Y13, Y13, Y13
+	VPSRLD       $31, Y13, Y13
+	VPSLLD       $3, Y13, Y13 // 8
+	XORQ         BX, BX
+
+within:
+	VMOVUPS   (DX), Y0
+	VCMPPS    $0x1d, Y15, Y0, Y1 // at least
+	VMOVMSKPS Y1, AX
+	VPMOVZXBD (R8)(AX*8), Y2
+	VPERMPS   Y0, Y2, Y3
+	VPADDD    Y14, Y2, Y2
+	VMOVDQU   Y2, (DI)(BX*4)
+	VMOVUPS   Y3, (SI)(BX*4)
+	POPCNTL   AX, AX
+	ADDQ      AX, BX
+	VPADDD    Y13, Y14, Y14
+	ADDQ      $32, DX
+	CMPQ      DX, R9
+	JLT       within
+
+	MOVQ BX, count+56(FP)
+	VZEROUPPER
+	RET
+
+// func bestAVX2(best, kept *uint32, values *float32, n, width int, lanes *[256][8]uint8) int
+TEXT ·bestAVX2(SB), NOSPLIT, $0-56
+	MOVQ best+0(FP), DI
+	MOVQ kept+8(FP), DX
+	MOVQ values+16(FP), SI
+	MOVQ n+24(FP), CX
+	MOVQ lanes+40(FP), R8
+	VPBROADCASTD width+32(FP), Y15
+	XORQ BX, BX
+	LEAQ (SI)(CX*4), R9  // behind the last value
+	MOVQ SI, R10
+
+eight:
+	VMOVUPS (R10), Y0
+	VPXOR   Y1, Y1, Y1 // how many are greater
+	VPXOR   Y2, Y2, Y2
+	MOVQ    SI, R11
+
+greater:
+	VBROADCASTSS (R11), Y3
+	VBROADCASTSS 4(R11), Y4
+	VCMPPS       $0x1e, Y0, Y3, Y3
+	VCMPPS       $0x1e, Y0, Y4, Y4
+	VPSUBD       Y3, Y1, Y1
+	VPSUBD       Y4, Y2, Y2
+	ADDQ         $8, R11
+	CMPQ         R11, R9
+	JLT          greater
+
+	VPADDD    Y2, Y1, Y1
+	VPCMPGTD  Y1, Y15, Y1
+	VMOVMSKPS Y1, AX
+	VPMOVZXBD (R8)(AX*8), Y2
+	VMOVDQU   (DX), Y3
+	VPERMD    Y3, Y2, Y3
+	VMOVDQU   Y3, (DI)(BX*4)
+	POPCNTL   AX, AX
+	ADDQ      AX, BX
+	ADDQ      $32, DX
+	ADDQ      $32, R10
+	CMPQ      R10, R9
+	JLT       eight
+
+	MOVQ BX, ret+48(FP)
+	VZEROUPPER
+	RET

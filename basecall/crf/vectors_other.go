@@ -12,3 +12,7 @@ func exponentialsAVX2(_, _ *float32, _ int, _ float32, _ *expConstants)       { 
 func stepAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32               { panic("no AVX2") }
 func stepBackAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32           { panic("no AVX2") }
 func dotAVX2(_, _ *float32, _ int) float32                                    { panic("no AVX2") }
+func withinAVX2(_ *uint32, _, _ *float32, _ int, _ float32, _ *[256][8]uint8) (float32, int) {
+	panic("no AVX2")
+}
+func bestAVX2(_, _ *uint32, _ *float32, _, _ int, _ *[256][8]uint8) int { panic("no AVX2") }
