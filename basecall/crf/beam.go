@@ -107,14 +107,6 @@ const (
 // gone is the guided weight of a candidate that was added to another: less than any.
 const gone = -1
 
-func (b *beam) search(l *lattice, width int, cut float32, states []uint16, moved []bool) {
-	b.begin(l, width)
-	for t := range l.frames {
-		b.advance(l, t, width, cut)
-	}
-	b.end(l.frames, width, states, moved)
-}
-
 // begin fills the beam with the best states, by what follows them.
 func (b *beam) begin(l *lattice, width int) {
 	b.length, b.vectors = uint8(l.q2()+1), l.vectors

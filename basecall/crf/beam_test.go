@@ -45,7 +45,11 @@ func TestBeamIsTheSimpleOne(t *testing.T) {
 						states, moved := make([]uint16, frames), make([]bool, frames)
 						wantStates, wantMoved := make([]uint16, frames), make([]bool, frames)
 						new(simpleBeam).search(&d.lattice, width, cut, wantStates, wantMoved)
-						d.beam.search(&d.lattice, width, cut, states, moved)
+						d.beam.begin(&d.lattice, width)
+						for t := range frames {
+							d.beam.advance(&d.lattice, t, width, cut)
+						}
+						d.beam.end(frames, width, states, moved)
 						what := fmt.Sprintf("%s, k=%d, width %d, cut %v, plain %v", kind, k, width, cut, plain)
 						require.Equal(t, wantStates, states, what)
 						require.Equal(t, wantMoved, moved, what)

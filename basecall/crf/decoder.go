@@ -108,31 +108,41 @@ func (d *Decoder) DecodeWindow(w scores.Window) ([]scores.Base, error) {
 		d.bases, err = w.AppendBases(d.bases)
 		return d.bases, err
 	}
-	if err := d.sums(w); err != nil {
+	l := &d.lattice
+	if err := d.begin(w); err != nil {
 		return nil, err
 	}
-	d.states = grow(d.states, d.lattice.frames)
-	d.moved = grow(d.moved, d.lattice.frames)
+	if err := l.back(&w); err != nil {
+		return nil, err
+	}
+	d.states = grow(d.states, l.frames)
+	d.moved = grow(d.moved, l.frames)
 	if d.cfg.BeamWidth > 0 {
-		d.beam.search(&d.lattice, d.cfg.BeamWidth, d.cfg.BeamCut, d.states, d.moved)
+		// Both read a frame's weights, which the processor's cache doesn't hold of a whole window.
+		d.beam.begin(l, d.cfg.BeamWidth)
+		for t := range l.frames {
+			l.forth(t)
+			d.beam.advance(l, t, d.cfg.BeamWidth, d.cfg.BeamCut)
+		}
+		d.beam.end(l.frames, d.cfg.BeamWidth, d.states, d.moved)
 	} else {
-		d.viterbi.search(&d.lattice, d.states, d.moved)
+		for t := range l.frames {
+			l.forth(t)
+		}
+		d.viterbi.search(l, d.states, d.moved)
 	}
 	d.moved[0] = true
 	d.emit()
 	return d.bases, nil
 }
 
-// sums prepares the lattice.
-func (d *Decoder) sums(w scores.Window) error {
+// begin prepares the lattice.
+func (d *Decoder) begin(w scores.Window) error {
 	stay := float32(0)
 	if d.cfg.StayScore != nil {
 		stay = *d.cfg.StayScore
 	}
-	if err := d.lattice.begin(&w, stay); err != nil {
-		return err
-	}
-	return d.lattice.sweep(&w)
+	return d.lattice.begin(&w, stay)
 }
 
 // emit turns the path into bases.

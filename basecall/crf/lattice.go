@@ -59,7 +59,11 @@ type lattice struct {
 	forward, backward []float32
 	// totals holds for each boundary the sum over states of forward times backward.
 	totals []float32
-	// logZ is the logarithm of the sum over all paths.
+	// scale is that of the next forward sums, and exponents those of the scales so far.
+	scale     float32
+	exponents int
+	// logZ becomes the logarithm of the sum over all paths, without that of the last forward sums and of
+	// exponents.
 	logZ float64
 }
 
@@ -123,12 +127,12 @@ func (l *lattice) weigh(w *scores.Window, t int) error {
 	}
 	if l.fixed {
 		top = max(top, l.stayScore)
-		l.exponentials(moves, row, top)
+		l.exponentials(moves, row, top, -4*w.Stride)
 		stay := [1]float32{l.stayScore}
 		exponentials(stay[:], stay[:], top)
 		l.stays[t] = stay[0]
 	} else {
-		l.exponentials(l.row, row, top)
+		l.exponentials(l.row, row, top, -4*w.Stride)
 		stays := l.stays[t*l.n:][:l.n]
 		for s := range stays {
 			stays[s] = l.row[5*s]
@@ -169,9 +173,9 @@ func (l *lattice) stayOf(t, state int) float32 {
 	return l.stays[t*l.n+state]
 }
 
-// sweep turns scores into weights and computes backward and then forward sums. A frame's weights
-// are made where the backward sums need them, while they are in the processor's cache.
-func (l *lattice) sweep(w *scores.Window) error {
+// back turns scores into weights and computes backward sums. A frame's weights are made where
+// the sums need them, while they are in the processor's cache.
+func (l *lattice) back(w *scores.Window) error {
 	n := l.n
 	l.backward = grow(l.backward, (l.frames+1)*n)
 	l.forward = grow(l.forward, (l.frames+1)*n)
@@ -186,27 +190,23 @@ func (l *lattice) sweep(w *scores.Window) error {
 		highest := l.stepBack(l.backward[(t+1)*n:][:n], l.backward[t*n:][:n], t, scale)
 		scale, _ = reciprocal(highest)
 	}
-
 	fill(l.forward[:n], 1)
 	l.totals[0] = l.dot(l.forward[:n], l.backward[:n])
-	scale = 1
-	exponents := 0
-	for t := range l.frames {
-		after := l.forward[(t+1)*n:][:n]
-		highest := l.step(l.forward[t*n:][:n], after, t, scale)
-		l.totals[t+1] = l.dot(after, l.backward[(t+1)*n:][:n])
-		var exponent int
-		scale, exponent = reciprocal(highest)
-		if t < l.frames-1 {
-			exponents += exponent
-		}
-	}
-	sum := 0.0
-	for _, v := range l.forward[l.frames*n:] {
-		sum += float64(v)
-	}
-	l.logZ += float64(exponents)*math.Ln2 + math.Log(sum)
+	l.scale, l.exponents = 1, 0
 	return nil
+}
+
+// forth computes the forward sums after frame t, those before it being computed.
+func (l *lattice) forth(t int) {
+	n := l.n
+	after := l.forward[(t+1)*n:][:n]
+	highest := l.step(l.forward[t*n:][:n], after, t, l.scale)
+	l.totals[t+1] = l.dot(after, l.backward[(t+1)*n:][:n])
+	var exponent int
+	l.scale, exponent = reciprocal(highest)
+	if t < l.frames-1 {
+		l.exponents += exponent
+	}
 }
 
 // q2 returns the logarithm of q to base 4.
@@ -389,11 +389,11 @@ func highest(x []float32) (top float32, notFinite int) {
 
 // exponentials writes exp(x-top) for each x to dst, with a relative error below 3e-7,
 // where no x is higher than top. It doesn't go below minLogWeight.
-func (l *lattice) exponentials(dst, x []float32, top float32) {
+func (l *lattice) exponentials(dst, x []float32, top float32, ahead int) {
 	eights := 0
 	if l.vectors {
 		if eights = len(x) &^ 7; eights > 0 {
-			exponentialsAVX2(&dst[0], &x[0], eights, top, &exp)
+			exponentialsAVX2(&dst[0], &x[0], eights, top, &exp, ahead)
 		}
 	}
 	exponentials(dst[eights:], x[eights:], top)

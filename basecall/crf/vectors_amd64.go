@@ -14,10 +14,10 @@ func vectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 //go:noescape
 func highestAVX2(x *float32, n int) (top float32, finite bool)
 
-// exponentialsAVX2 is for n numbers, a multiple of 8.
+// exponentialsAVX2 is for n numbers, a multiple of 8. It has those fetched that are so many bytes behind them.
 //
 //go:noescape
-func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants)
+func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants, ahead int)
 
 // halvesAVX2 writes n numbers of binary16, a multiple of 8, as float32.
 //

@@ -48,13 +48,14 @@ highest:
 	VZEROUPPER
 	RET
 
-// func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants)
-TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-40
+// func exponentialsAVX2(dst, x *float32, n int, top float32, c *expConstants, ahead int)
+TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DX
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
 	LEAQ (SI)(CX*4), DI
 	MOVQ c+32(FP), R8
+	MOVQ ahead+40(FP), R9
 
 	VBROADCASTSS top+24(FP), Y15
 	VBROADCASTSS 0(R8), Y14      // the least logarithm
@@ -68,6 +69,7 @@ TEXT ·exponentialsAVX2(SB), NOSPLIT, $0-40
 	VPBROADCASTD 28(R8), Y6      // 127
 
 exponential:
+	PREFETCHT0 (SI)(R9*1)
 	VMOVUPS (SI), Y0
 	VSUBPS  Y15, Y0, Y0  // v
 	VMAXPS  Y14, Y0, Y0

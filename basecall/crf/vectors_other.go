@@ -4,14 +4,14 @@ package crf
 
 func vectors() bool { return false }
 
-func highestAVX2(*float32, int) (float32, bool)                               { panic("no AVX2") }
-func halvesAVX2(*float32, *uint16, int)                                       { panic("no AVX2") }
-func highestByteAVX2(*int8, int) int8                                         { panic("no AVX2") }
-func weighBytesAVX2(_ *float32, _ *int8, _ int, _ int32, _, _, _ *[8]float32) { panic("no AVX2") }
-func exponentialsAVX2(_, _ *float32, _ int, _ float32, _ *expConstants)       { panic("no AVX2") }
-func stepAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32               { panic("no AVX2") }
-func stepBackAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32           { panic("no AVX2") }
-func dotAVX2(_, _ *float32, _ int) float32                                    { panic("no AVX2") }
+func highestAVX2(*float32, int) (float32, bool)                                { panic("no AVX2") }
+func halvesAVX2(*float32, *uint16, int)                                        { panic("no AVX2") }
+func highestByteAVX2(*int8, int) int8                                          { panic("no AVX2") }
+func weighBytesAVX2(_ *float32, _ *int8, _ int, _ int32, _, _, _ *[8]float32)  { panic("no AVX2") }
+func exponentialsAVX2(_, _ *float32, _ int, _ float32, _ *expConstants, _ int) { panic("no AVX2") }
+func stepAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32                { panic("no AVX2") }
+func stepBackAVX2(_, _, _ *float32, _ int, _, _, _ float32) float32            { panic("no AVX2") }
+func dotAVX2(_, _ *float32, _ int) float32                                     { panic("no AVX2") }
 func withinAVX2(_ *uint32, _, _ *float32, _ int, _ float32, _ *[256][8]uint8) (float32, int) {
 	panic("no AVX2")
 }

@@ -16,6 +16,26 @@ import (
 // floatsOf returns scores that lie frame behind frame.
 func floatsOf(d *Decoder, x []float32) scores.Window { return scores.OfFloats(x, d.cfg.Scores()) }
 
+// sums computes all sums over the paths of a window, and logZ.
+func (d *Decoder) sums(w scores.Window) error {
+	if err := d.begin(w); err != nil {
+		return err
+	}
+	l := &d.lattice
+	if err := l.back(&w); err != nil {
+		return err
+	}
+	for t := range l.frames {
+		l.forth(t)
+	}
+	sum := 0.0
+	for _, v := range l.forward[l.frames*l.n:] {
+		sum += float64(v)
+	}
+	l.logZ += float64(l.exponents)*math.Ln2 + math.Log(sum)
+	return nil
+}
+
 // inBytes returns scores in eight bits, as the windows of a batch lie that are stored frame by
 // frame, between windows of other scores, and what they are as floats.
 func inBytes(x []float32, classes int, bound float32) (w scores.Window, rounded []float32) {
