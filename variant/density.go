@@ -118,7 +118,7 @@ func (r *Region) density(o *opined, model *errorModel) density {
 	}
 	for i, v := range verdicts(o.cs, opinions, r.cfg.MinQual) {
 		c := &o.cs[i]
-		if v == nil || v.qual < densityQual || c.ploidy != Haploid || !r.isIn(o.tile, c) || len(r.filters(c, model, maxQual)) > 0 {
+		if v == nil || v.qual < densityQual || c.ploidy != Haploid || !r.isIn(o.tile, c.pos) || len(r.filters(c, model, maxQual)) > 0 {
 			continue
 		}
 		d.calls[kindOf(c)]++

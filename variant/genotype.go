@@ -473,7 +473,8 @@ func usualOdds(int) [2]float64 { return [2]float64{} }
 // are higher by odds(t) than the network assumes.
 //
 // A call belongs to the tile that it lies in, whatever event it is a piece of: of events of two
-// haplotypes that have a change in common each tile sees both, and calls that change once.
+// haplotypes that have a change in common each tile sees both, and calls that change once. The
+// tiles on either side of a region's border do so as well, each in its region.
 func (r *Region) decide(o *opined, model *errorModel, odds func(t int) [2]float64) evaluatedTile {
 	var vs []*verdict
 	if r.cfg.Network == nil {
@@ -486,11 +487,11 @@ func (r *Region) decide(o *opined, model *errorModel, odds func(t int) [2]float6
 	}
 	for i, v := range vs {
 		c := &o.cs[i]
-		if v == nil || v.qual < r.cfg.EmitQual || c.pos < r.start || c.pos >= r.end {
+		if v == nil || v.qual < r.cfg.EmitQual {
 			continue
 		}
 		for _, call := range r.calls(c, model, v) {
-			if r.tileAt(int(call.GetPos())-1) == o.tile {
+			if r.isIn(o.tile, int(call.GetPos())-1) {
 				o.calls = append(o.calls, call)
 			}
 		}
@@ -525,7 +526,7 @@ func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]fl
 // haplotype on which they lie is set at the end only: before, phase sets would come and go.
 func (r *Region) examine(t int, model *errorModel, phased *haplotypes, final bool) []candidate {
 	kept := together(r.gather(t, model, phased), func(c *candidate) bool {
-		return r.isIn(t, c) || c.isComplex() && c.pos < r.tileEnd(t)+pieceReach && c.to > r.tileStart(t)-pieceReach
+		return r.isIn(t, c.pos) || c.isComplex() && c.pos < r.tileEnd(t)+pieceReach && c.to > r.tileStart(t)-pieceReach
 	})
 	if r.cfg.Network != nil {
 		r.work.encoder.begin(r, &r.work.scratch, model)
@@ -590,10 +591,8 @@ func together(all []candidate, in func(*candidate) bool) []candidate {
 	return out
 }
 
-// isIn reports whether a candidate lies in tile t, its margins left out.
-func (r *Region) isIn(t int, c *candidate) bool {
-	return c.pos >= r.tileStart(t) && c.pos < r.tileEnd(t)
-}
+// isIn reports whether position pos lies in tile t, its margins left out.
+func (r *Region) isIn(t, pos int) bool { return pos >= r.tileStart(t) && pos < r.tileEnd(t) }
 
 // ask puts r.work.examples to the network, if there is one.
 func (r *Region) ask() ([]float32, error) {
