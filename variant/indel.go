@@ -109,25 +109,72 @@ func (r *Region) proposeIndels(out []candidate, m *matrix) []candidate {
 		slices.SortStableFunc(gaps[own:], func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 	}
 	r.work.seen, r.work.gaps = seen, gaps
-	slices.SortFunc(seen, indel.compare)
-	for len(seen) > 0 {
-		n := 1
-		for n < len(seen) && seen[n].pos == seen[0].pos && (seen[n].del > 0) == (seen[0].del > 0) {
-			n++
+	for place := range r.work.places.of(seen, m) {
+		insertions := 0
+		for insertions < len(place) && place[insertions].del == 0 {
+			insertions++
 		}
-		out = r.proposeAlike(out, m, seen[:n])
-		seen = seen[n:]
+		for _, alike := range [][]indel{place[:insertions], place[insertions:]} {
+			if len(alike) >= indelMinReads {
+				out = r.proposeAlike(out, m, alike)
+			}
+		}
 	}
 	return r.proposeLong(out, m, gaps)
+}
+
+// places is memory in which indels are sorted.
+type places struct {
+	sorted []indel
+	ends   []int32
+}
+
+// of yields the sorted indels of each place within the columns of m where enough reads for a candidate have some.
+// They are counted by column first: most are the error of a single read, and need no order.
+func (p *places) of(seen []indel, m *matrix) iter.Seq[[]indel] {
+	width := m.hi - m.lo
+	within := func(a indel) bool { return a.pos > m.lo && a.pos < m.hi }
+	p.ends = slices.Grow(p.ends[:0], width)[:width]
+	clear(p.ends)
+	total := int32(0)
+	for _, a := range seen {
+		if within(a) {
+			p.ends[a.pos-m.lo]++
+			total++
+		}
+	}
+	end := int32(0)
+	for col, n := range p.ends { // where they begin, for now
+		p.ends[col] = end
+		end += n
+	}
+	p.sorted = slices.Grow(p.sorted[:0], int(total))[:total]
+	for _, a := range seen {
+		if within(a) {
+			next := &p.ends[a.pos-m.lo]
+			p.sorted[*next] = a
+			*next++
+		}
+	}
+	return func(yield func([]indel) bool) {
+		start := int32(0)
+		for _, end := range p.ends {
+			place := p.sorted[start:end]
+			start = end
+			if len(place) < indelMinReads {
+				continue
+			}
+			if slices.SortFunc(place, indel.compare); !yield(place) {
+				return
+			}
+		}
+	}
 }
 
 // proposeAlike appends those of the insertions, or deletions, at a place that
 // enough reads show, and the most frequent one if enough reads show any.
 func (r *Region) proposeAlike(out []candidate, m *matrix, seen []indel) []candidate {
 	pos, ref := seen[0].pos, r.contig.Seq
-	if pos == 0 || pos <= m.lo || pos >= m.hi {
-		return out
-	}
 	depth := int32(0)
 	for _, strand := range r.work.counts[pos-m.lo] {
 		for code := range deleted + 1 {

@@ -488,3 +488,57 @@ func TestStrandPhred(t *testing.T) {
 		}
 	}
 }
+
+// someIndels are those that reads with errors show of a tile's columns, and of places beside it.
+func someIndels(rnd *rand.Rand, n int) []indel {
+	out := make([]indel, n)
+	for i := range out {
+		out[i].pos = 995 + rnd.IntN(1300)
+		if rnd.IntN(8) == 0 {
+			out[i].pos = 1500 + rnd.IntN(3) // where many reads have one
+		}
+		if out[i].del = rnd.IntN(3); out[i].del == 0 {
+			out[i].ins = string(randomSeq(rnd, 1+rnd.IntN(2), "ACGT"))
+		}
+	}
+	return out
+}
+
+// Indels come by place as if all of them were sorted.
+func TestIndelsByPlace(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 40))
+	m := &matrix{lo: 1000, hi: 2280}
+	var p places
+	for n := range 300 {
+		seen := someIndels(rnd, 3*n)
+		var want, got [][]indel
+		sorted := slices.SortedFunc(slices.Values(seen), indel.compare)
+		for len(sorted) > 0 {
+			n := 1
+			for n < len(sorted) && sorted[n].pos == sorted[0].pos {
+				n++
+			}
+			if n > 1 && sorted[0].pos > m.lo && sorted[0].pos < m.hi {
+				want = append(want, sorted[:n])
+			}
+			sorted = sorted[n:]
+		}
+		for place := range p.of(seen, m) {
+			got = append(got, slices.Clone(place))
+		}
+		if !slices.EqualFunc(got, want, slices.Equal[[]indel]) {
+			t.Fatalf("of %d indels: %v, want %v", len(seen), got, want)
+		}
+	}
+}
+
+func BenchmarkIndelsByPlace(b *testing.B) {
+	seen := someIndels(rand.New(rand.NewPCG(5, 41)), 600)
+	m := &matrix{lo: 1000, hi: 2280}
+	var p places
+	b.ReportAllocs()
+	for b.Loop() {
+		for range p.of(seen, m) {
+		}
+	}
+}

@@ -58,6 +58,7 @@ type Workspace struct {
 	examples []float32
 	scores   []float32
 	seen     []indel
+	places   places
 	gaps     []gap
 	voter    voter
 	motifs   motifSearch
