@@ -69,13 +69,13 @@ type beam struct {
 	weights, guided []float32 // of the candidates
 	ways            []origin  // of candidates, without states: of those that stay, and of all until the beam is whole
 	kept, ranked    []uint32  // candidates that are kept, in their order
-	order           []float32 // numbers of which the largest are looked for
+	order           []float32 // numbers of which the largest are found
 	origins         []origin  // frames by width
 
 	sequences []said // of the candidates, until the beam is whole
 	matches   []match
 	nMatches  int
-	// hashes and recents tell entries' hashes and last bases apart. A slot holds the number of the frame
+	// hashes and recents distinguish entries by their hashes and last bases. A slot holds the number of the frame
 	// that took it last, and that of hashes the entry as well.
 	hashes, recents [slots]uint32
 	frame           uint32 // counted from 1
@@ -259,7 +259,7 @@ func (b *beam) within(n, width int, cut float32) (kept []uint32, top float32) {
 	return b.ranked[:width], top
 }
 
-// mostRanked is how many numbers are compared with one another at most; of more it is faster to look for
+// mostRanked is how many numbers are compared with one another at most; of more it is faster to find
 // the least that is kept.
 const mostRanked = 64
 
