@@ -91,7 +91,7 @@ func TestThroughputReportsGPUs(t *testing.T) {
 	got, err := MeasureThroughput(t.Context(), model, cfg, someReads(8000), Effort{Rounds: 2, Batches: 3, GPUs: []gpu.Counters{&counted{}}})
 	require.NoError(t, err)
 	assert.Equal(t, 6*8000, got.ReadSamples, "a read has samples of 1.2 windows, and a round is of six at least")
-	assert.Equal(t, 6*(7200+1728), got.WindowSamples)
+	assert.Equal(t, 6*(7200+1296), got.WindowSamples)
 	assert.Positive(t, got.Bases)
 	require.NotNil(t, got.GPU)
 	assert.InDelta(t, 0.75, *got.GPU.Utilisation, 1e-9)
