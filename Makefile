@@ -246,8 +246,8 @@ TARGETS ?= linux/$(shell $(GO) env GOARCH)
 dist: ## make the release's tarball of the current commit in dist/; TARGETS=linux/amd64,linux/arm64 for both
 	$(GO) run ./scripts/dist --out dist --target $(TARGETS)
 
-dist-check: deps ## make it twice (ONCE=1: once, without operators for GPUs), compare the bytes, and run what is in it in an empty folder
-	PORESTREAM_DIST_ONCE=$(ONCE) PORESTREAM_DIST=$(TARGETS) $(GO) test $(unvetted) -count 1 -v -timeout 60m -run '^TestDist$$' ./scripts/dist
+dist-check: deps $(if $(TRIAL),kernels-cpu) ## make it twice, compare the bytes, and run what is in it in an empty folder; TRIAL=1 makes it once of what this machine has compiled for itself
+	PORESTREAM_DIST_TRIAL=$(TRIAL) PORESTREAM_DIST=$(TARGETS) $(GO) test $(unvetted) -count 1 -v -timeout 60m -run '^TestDist$$' ./scripts/dist
 
 vuln: ## look for known vulnerabilities in what the programs call; needs the Go vulnerability database
 	@./scripts/vuln.sh

@@ -40,6 +40,7 @@ func lambdaReads(t *testing.T, most int) []basecall.Read {
 // rewritten for operators of our own, whose kernels for the CPU compute what those for GPUs do, and with the
 // networks as they are.
 func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
+	testenv.SkipUnchanged(t, "operators")
 	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
 	open(t) // or skip
 	samples := 60_000
@@ -79,6 +80,7 @@ func TestKernelsCallAsThePlainGraphDoes(t *testing.T) {
 // TestKernelsDecodeAsGoDoes calls real reads with networks whose operators decode, and with those whose scores are decoded in
 // Go: sequences, qualities and moves are the same.
 func TestKernelsDecodeAsGoDoes(t *testing.T) {
+	testenv.SkipUnchanged(t, "operators")
 	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
 	open(t) // or skip
 	for _, tt := range []struct {
@@ -102,6 +104,7 @@ func TestKernelsDecodeAsGoDoes(t *testing.T) {
 
 // TestKernelsDecodeCTCAsGoDoes: the same with a network trained by CTC, which has no layers with kernels.
 func TestKernelsDecodeCTCAsGoDoes(t *testing.T) {
+	testenv.SkipUnchanged(t, "operators")
 	folder := testenv.Path(t, "PORESTREAM_BONITO_MODEL", "the folder of the network in ont-bonito 0.2.3")
 	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
 	model, err := convert.Convert(folder, convert.Options{})

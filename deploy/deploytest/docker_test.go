@@ -126,7 +126,7 @@ func TestImagesNameTheirCommit(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	bin := filepath.Join(t.TempDir(), "ingest")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", bin, "./cmd/ingest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", flags, "-o", bin, "./cmd/ingest")
 	build.Dir = dir
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

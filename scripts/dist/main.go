@@ -27,9 +27,10 @@ type target struct {
 	goarch  string
 	machine string // as compilers and uname call it
 	gpu     bool   // there are operators for GPUs
+	trial   bool   // programs and libraries are those that this machine has built for itself
 }
 
-var targets = []target{{"amd64", "x86_64", true}, {"arm64", "aarch64", false}}
+var targets = []target{{goarch: "amd64", machine: "x86_64", gpu: true}, {goarch: "arm64", machine: "aarch64"}}
 
 // minimumGlibc is the oldest glibc that the tarballs run on: that of ONNX Runtime's
 // wheel. The programs are linked against its symbols and must need no later one.
@@ -51,7 +52,7 @@ func main() {
 	defer stop()
 	err := errors.New("it takes no arguments")
 	if flag.NArg() == 0 {
-		err = dist(ctx, ".", *out, strings.Split(*names, ","), true)
+		err = dist(ctx, ".", *out, strings.Split(*names, ","), false)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dist: %v\n", err)
@@ -59,9 +60,9 @@ func main() {
 	}
 }
 
-// dist makes the release of the repository's current commit. Without gpu its operators are those for CPUs alone, as a check of the
-// rest needs no more: NVIDIA's compiler isn't fetched and run then.
-func dist(ctx context.Context, repository, out string, names []string, gpu bool) error {
+// dist makes the release of the repository's current commit. A trial is for a check of everything else than how things are compiled: its
+// programs and libraries are this machine's own, from the repository's folder, whose compiler has been at work already.
+func dist(ctx context.Context, repository, out string, names []string, trial bool) error {
 	var wanted []target
 	for _, name := range names {
 		i := slices.IndexFunc(targets, func(t target) bool { return "linux/"+t.goarch == name })
@@ -69,7 +70,10 @@ func dist(ctx context.Context, repository, out string, names []string, gpu bool)
 			return fmt.Errorf("no target %q: there are linux/amd64 and linux/arm64", name)
 		}
 		t := targets[i]
-		t.gpu = t.gpu && gpu
+		t.gpu, t.trial = t.gpu && !trial, trial
+		if trial && t.goarch != runtime.GOARCH {
+			return fmt.Errorf("a trial is of this machine's own programs, not of %s", name)
+		}
 		wanted = append(wanted, t)
 	}
 	// Man pages and completions come from a program that runs here.
@@ -191,6 +195,11 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	if err := run(ctx, tree, nil, "tar", "-xf", archive); err != nil {
 		return err
 	}
+	const pkg = "github.com/porestream/porestream/version"
+	ldflags := fmt.Sprintf("-s -w -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))
+	if t.trial {
+		return buildTrial(ctx, src, ldflags, tree)
+	}
 	env := []string{
 		"CC=" + tools.cc(t), "AR=" + tools.ar(), "DEPS_MACHINE=" + t.machine, "ZIG_GLOBAL_CACHE_DIR=" + filepath.Join(tools.dir, "zig-cache"),
 		"CGO_ENABLED=1", "GOOS=linux", "GOARCH=" + t.goarch, "GOFLAGS=", "CGO_CFLAGS=", "CGO_LDFLAGS=",
@@ -204,10 +213,20 @@ func build(ctx context.Context, src source, t target, tools tools, tree string) 
 	if err := run(ctx, tree, append(env, "TARGET_CXX="+tools.cxx(t), "KERNELS_CUDA="+tools.cuda(), "KERNELS_GPU="+forGPU, "CXX=g++"), "scripts/kernels.sh", "release"); err != nil {
 		return err
 	}
-	const pkg = "github.com/porestream/porestream/version"
 	// C's debugging information goes too, with what it says of folders.
-	ldflags := fmt.Sprintf("-s -w -buildid= -extldflags=-s -X %s.commit=%s -X %s.time=%s", pkg, src.commit, pkg, src.time.Format(time.RFC3339))
+	ldflags += " -buildid= -extldflags=-s"
 	return run(ctx, tree, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", "out/", "./cmd/...")
+}
+
+// buildTrial takes the libraries of the repository's folder, and links programs from what is compiled there.
+func buildTrial(ctx context.Context, src source, ldflags, tree string) error {
+	deps := filepath.Join(src.dir, ".deps")
+	for to, from := range map[string]string{"onnxruntime": "onnxruntime", "minimap2": "minimap2", "kernels/release": "kernels/cpu"} {
+		if err := os.CopyFS(filepath.Join(tree, ".deps", filepath.FromSlash(to)), os.DirFS(filepath.Join(deps, filepath.FromSlash(from)))); err != nil {
+			return fmt.Errorf("taking libraries of the repository (make deps kernels-cpu): %w", err)
+		}
+	}
+	return run(ctx, src.dir, nil, "go", "build", "-buildvcs=false", "-ldflags", ldflags, "-o", filepath.Join(tree, "out")+"/", "./cmd/...")
 }
 
 // writeShare has the programs write their man pages and completions.

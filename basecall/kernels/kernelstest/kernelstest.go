@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/testenv"
 )
 
 // Library returns the path of the operators' library, for the CPU.
@@ -24,6 +25,7 @@ func Library(t testing.TB) string {
 // cuda/emulate.cpp.
 func Emulator(t testing.TB) string {
 	t.Helper()
+	testenv.SkipUnchanged(t, "operators")
 	return filepath.Join(build(t), "emulate")
 }
 
