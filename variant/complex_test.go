@@ -201,12 +201,15 @@ func TestWhatNearlyAllReadsCarryPasses(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		network variant.Network
+		ploidy  variant.Ploidy
 		gap     float64
 		named   []string
 	}{
-		{"shipped network", shippedNetwork(t), 0.02, []string{"Homopolymer"}},
-		{"a network that doubts all", doubter{}, 0.01, []string{"Homopolymer"}},
-		{"the same, reads with gaps", doubter{}, 0.06, []string{"Homopolymer", "NoisyIndel"}},
+		{"shipped network", shippedNetwork(t), variant.Haploid, 0.02, []string{"Homopolymer"}},
+		{"a network that doubts all", doubter{}, variant.Haploid, 0.01, []string{"Homopolymer"}},
+		{"the same, reads with gaps", doubter{}, variant.Haploid, 0.06, []string{"Homopolymer", "NoisyIndel"}},
+		{"a network that doubts all, two copies", doubter{}, variant.Diploid, 0.01, []string{"Homopolymer"}},
+		{"a network that doubts all, a mixture", doubter{}, variant.Mixture, 0.01, []string{"Homopolymer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range uint64(4) {
@@ -224,7 +227,7 @@ func TestWhatNearlyAllReadsCarryPasses(t *testing.T) {
 						s.edits = append(s.edits, edit{pos, 0, string(other(s.contig.Seq[pos])) + "ACGT"[:by]})
 					}
 				}
-				r := region(t, s.contig, 0, variant.Config{Network: tt.network})
+				r := region(t, s.contig, 0, variant.Config{Ploidy: tt.ploidy, Network: tt.network})
 				apply(t, r, s.segments(t, 200, 3000, 0, 20_000)...)
 				carried := 0
 				for _, c := range finalize(t, r) {
