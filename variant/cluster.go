@@ -27,6 +27,7 @@ type lattice struct {
 	// each other allele has been put on top of the first few of these only.
 	full, strong int
 	all          []int // their indexes
+	leftOut      int   // combinations with the other alleles that are none of them
 }
 
 // newLattice combines alleles, strongest first. Of combinations that spell the
@@ -43,7 +44,9 @@ func newLattice(ref []byte, lo, hi int, alleles []candidate) *lattice {
 	}
 	l.full = len(l.sets)
 	for i := l.strong; i < len(alleles); i++ {
-		l.sets = append(l.sets, l.with(l.sets[:min(l.full, maxWeakHaplotypes)], alleles, i)...)
+		few := min(l.full, maxWeakHaplotypes)
+		l.leftOut += len(l.with(l.sets[few:l.full], alleles, i))
+		l.sets = append(l.sets, l.with(l.sets[:few], alleles, i)...)
 	}
 	order := make([]int, len(l.sets))
 	for i := range l.sets {
@@ -118,6 +121,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 	slices.SortFunc(cluster, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(min(1, b.nest), min(1, a.nest)), cmp.Compare(a.level, b.level), cmp.Compare(b.strength, a.strength), a.compare(&b))
 	})
+	r.bounds.Alleles += max(0, len(cluster)-maxCluster)
 	cluster = cluster[:min(len(cluster), maxCluster)]
 	lo, hi := cluster[0].start, cluster[0].end
 	for i := range cluster {
@@ -125,6 +129,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 	}
 	lo, hi = max(lo-flank, m.lo), min(hi+flank, m.hi)
 	l := newLattice(r.contig.Seq, lo, hi, cluster)
+	r.bounds.Combinations += l.leftOut
 	for i := range cluster {
 		cluster[i].company = l.company(cluster, i)
 	}

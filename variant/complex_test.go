@@ -331,3 +331,36 @@ func TestEachChangeIsCalledOnce(t *testing.T) {
 		}
 	}
 }
+
+// What the bounds of a cluster leave out is counted, by the bound, and counted once.
+func TestWhatBoundsLeaveOutIsCounted(t *testing.T) {
+	a := newSample(t, 31, 6000)
+	ref := a.contig.Seq
+	segments := func(changes, apart int) []*streampb.Segment {
+		var out []*streampb.Segment
+		for i := range changes { // a haplotype for each change, of a mixture
+			own := &sample{rnd: rand.New(rand.NewPCG(uint64(i), 32)), contig: a.contig, mismatch: a.mismatch, gap: a.gap}
+			own.edits = []edit{{3000 + apart*i, 1, string(other(ref[3000+apart*i]))}}
+			for _, s := range own.segments(t, 10, 4000, 500, 5500) {
+				s.ReadId = fmt.Sprintf("%d-%s", i, s.ReadId)
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		changes int
+		counted func(variant.LeftOut) bool
+	}{
+		{2, func(n variant.LeftOut) bool { return n == variant.LeftOut{} }},
+		{8, func(n variant.LeftOut) bool { return n.Combinations > 0 && n.Alleles == 0 }},
+		{16, func(n variant.LeftOut) bool { return n.Combinations > 0 && n.Alleles > 0 }},
+	} {
+		r := region(t, a.contig, 0, variant.Config{Ploidy: variant.Mixture, MinAlleleFraction: 0.03, Network: &variant.DoseNetwork{}})
+		apply(t, r, segments(tt.changes, 5)...)
+		finalize(t, r)
+		n := r.TakeLeftOut()
+		assert.True(t, tt.counted(n), "%d changes: %+v", tt.changes, n)
+		assert.Zero(t, r.TakeLeftOut(), "%d changes", tt.changes)
+	}
+}

@@ -24,7 +24,11 @@ func (r *Region) proposeComplex(m *matrix, model *errorModel, cluster []candidat
 		p.lo, p.hi = min(p.lo, cluster[i].start), max(p.hi, cluster[i].end)
 	}
 	p.lo, p.hi = max(p.lo-consensusFlank, m.lo), min(p.hi+consensusFlank, m.hi)
-	if p.hi-p.lo > maxWindow || hasAmbiguity(r.contig.Seq[p.lo:p.hi]) {
+	if p.hi-p.lo > maxWindow {
+		r.bounds.Wide++
+		return nil
+	}
+	if hasAmbiguity(r.contig.Seq[p.lo:p.hi]) {
 		return nil
 	}
 	ref := m.ref[p.lo-m.lo : p.hi-m.lo]
@@ -62,6 +66,7 @@ func (p *proposals) add(haplotype []byte, rows []int, most int) (added bool) {
 	r, ploidy := p.r, p.cluster[0].ploidy
 	for _, parts := range r.spelled(p.m, p.model, p.lo, p.m.ref[p.lo-p.m.lo:p.hi-p.m.lo], haplotype) {
 		if p.count >= most || len(parts) > maxComplexParts {
+			r.bounds.Proposals++
 			continue
 		}
 		nest := r.prune(p.m, p.model, parts, rows)

@@ -41,6 +41,7 @@ type Region struct {
 	publishing publisher
 	coverage   coverage
 	leftOut    []bool // by tile; nil: none. See Restrict
+	bounds     LeftOut
 	work       *Workspace
 }
 

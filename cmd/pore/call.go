@@ -413,11 +413,13 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	tags := make(aligned.HaplotypeTags)
 	var basecallers []*streampb.ModelReads
 	var motifs event.MotifCounts
+	var leftOut variant.LeftOut
 	counts, err := alignments.Call(ctx, aligned.Options{
 		Variant: caller, Primers: primers, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
 		CalledBy: cfg.calledBy, NetworkName: networkName, Strict: cfg.calling.Strict,
 	}, func(r *aligned.Region) error {
 		tags.Add(r)
+		leftOut.Add(r.LeftOut)
 		basecallers = stream.AddModelReads(basecallers, variantstage.ModelReads(r.Models)...)
 		for _, s := range r.Callable {
 			if err := out.callable.add(r.Contig.Name, s); err != nil {
@@ -435,7 +437,7 @@ func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reade
 	if err := rows.Close(); err != nil {
 		return err
 	}
-	logger.Info("alignments were called", "counts", counts)
+	logger.Info("alignments were called", "counts", counts, "haplotypes_left_out", leftOut)
 	warnOfMotifs(logger, motifs.List())
 	if primers != nil {
 		reportPrimers(os.Stderr, logger, cfg.primers, primers, counts)

@@ -117,6 +117,7 @@ var labels = func() map[string]label {
 		"porestream_align_read_parts_without_barcode_total/reason":    values(demux.Reasons[1:]...),
 		"porestream_ingest_push_refusals_total/reason":                values(refusals...),
 		"porestream_ingest_push_notices_total/reason":                 values(refusals...),
+		"porestream_variant_left_out_haplotypes_total/bound":          values("alleles", "combinations", "proposals", "wide"),
 		"porestream_ingest_minknow_refused_chunks_total/reason":       values("message", "clock"),
 		"porestream_ingest_minknow_faults_total/reason": values("token", "certificate", "unreachable", "version", "call", "metadata",
 			"position", "signal", "other"),

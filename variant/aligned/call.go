@@ -56,6 +56,8 @@ type Region struct {
 	Haplotypes map[variant.SegmentKey]variant.HaplotypeTag
 	// Models are the basecalling models of the reads that begin in the region.
 	Models []variant.ModelReads
+	// LeftOut is how many haplotypes were not put to the reads.
+	LeftOut variant.LeftOut
 
 	state   *variant.Region // nil: no read lies there
 	support []variant.Support
@@ -554,6 +556,7 @@ func (o *Options) call(j *job, work *variant.Workspace) (*Region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling region %d of %s: %w", p.index, p.contig.Name, err)
 	}
+	out.LeftOut = region.TakeLeftOut()
 	out.Calls = slices.DeleteFunc(calls, func(c *streampb.Call) bool { return !p.holds(c.GetPos()) })
 	if o.Haplotag {
 		out.Haplotypes = region.HaplotypeTags()

@@ -18,6 +18,7 @@ type Metrics struct {
 	revisions          *prometheus.CounterVec
 	alleles            *prometheus.CounterVec
 	models             *prometheus.CounterVec
+	leftOut            *prometheus.CounterVec
 	coverages          prometheus.Counter
 	reference          prometheus.Gauge
 	referenceRevisions prometheus.Counter
@@ -45,6 +46,10 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_model_segments_total",
 			Help: "Read segments applied, by whether the variant model is for their basecalling model: matched, mismatched, unnamed (the read names none), untold (the variant model names none).",
 		}, []string{"match"}),
+		leftOut: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "porestream_variant_left_out_haplotypes_total",
+			Help: "Haplotypes of neighbouring alleles not put to reads, by the bound that left them out: alleles, combinations, proposals of reads; wide are clusters too wide for these.",
+		}, []string{"bound"}),
 		coverages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "porestream_variant_coverage_revisions_total",
 			Help: "Revisions of the coverage of panels' targets emitted.",
@@ -59,10 +64,11 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 		deadLetters: deadLetters,
 	}
 	m.motifs = newMotifMetrics(reg)
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.coverages, m.reference, m.referenceRevisions)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.leftOut, m.coverages, m.reference, m.referenceRevisions)
 	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
+	m.omitted(variant.LeftOut{})
 	for match := variant.Undeclared; match <= variant.Mismatched; match++ {
 		m.models.WithLabelValues(match.String())
 	}
@@ -107,6 +113,17 @@ func (m *Metrics) calledBy(match variant.Match) {
 	if m != nil {
 		m.models.WithLabelValues(match.String()).Inc()
 	}
+}
+
+// omitted counts what evaluations left out.
+func (m *Metrics) omitted(n variant.LeftOut) {
+	if m == nil {
+		return
+	}
+	m.leftOut.WithLabelValues("alleles").Add(float64(n.Alleles))
+	m.leftOut.WithLabelValues("combinations").Add(float64(n.Combinations))
+	m.leftOut.WithLabelValues("proposals").Add(float64(n.Proposals))
+	m.leftOut.WithLabelValues("wide").Add(float64(n.Wide))
 }
 
 func (m *Metrics) referenceEmitted() {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 )
 
 // A motif is counted and described under its name, and there are only so many names.
@@ -31,4 +32,15 @@ func TestMotifMetricsAreBounded(t *testing.T) {
 	}
 	require.Equal(t, maxMotifNames+1, testutil.CollectAndCount(m.alleles))
 	require.Equal(t, float64(100-maxMotifNames+1), testutil.ToFloat64(m.alleles.WithLabelValues(otherMotif)))
+}
+
+// What evaluations left out adds up, by the bound that left it out.
+func TestLeftOutHaplotypesAreCounted(t *testing.T) {
+	m := NewMetrics(prometheus.NewPedanticRegistry(), nil)
+	for range 2 {
+		m.omitted(variant.LeftOut{Alleles: 1, Combinations: 2, Proposals: 3, Wide: 4})
+	}
+	for bound, want := range map[string]float64{"alleles": 2, "combinations": 4, "proposals": 6, "wide": 8} {
+		require.Equal(t, want, testutil.ToFloat64(m.leftOut.WithLabelValues(bound)), bound)
+	}
 }

@@ -253,6 +253,7 @@ func (h *handler) finalize(region *variant.Region) ([]stream.Out, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making region %d of %s final: %w", region.Index(), region.Contig(), err)
 	}
+	h.metrics.omitted(region.TakeLeftOut())
 	coverage, err := h.encodeCoverage(region.Coverage())
 	if err != nil {
 		return nil, err
@@ -338,6 +339,7 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 	if err != nil {
 		return nil, fmt.Errorf("evaluating region %d of %s: %w", region.Index(), region.Contig(), err)
 	}
+	h.metrics.omitted(region.TakeLeftOut())
 	calls, err := h.encodeCalls(revisions)
 	if err != nil {
 		return nil, err
