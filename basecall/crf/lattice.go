@@ -127,12 +127,12 @@ func (l *lattice) weigh(w *scores.Window, t int) error {
 	}
 	if l.fixed {
 		top = max(top, l.stayScore)
-		l.exponentials(moves, row, top, -4*w.Stride)
+		l.exponentials(moves, row, top, w.Stride)
 		stay := [1]float32{l.stayScore}
 		exponentials(stay[:], stay[:], top)
 		l.stays[t] = stay[0]
 	} else {
-		l.exponentials(l.row, row, top, -4*w.Stride)
+		l.exponentials(l.row, row, top, w.Stride)
 		stays := l.stays[t*l.n:][:l.n]
 		for s := range stays {
 			stays[s] = l.row[5*s]
@@ -389,15 +389,20 @@ func highest(x []float32) (top float32, notFinite int) {
 
 // exponentials writes exp(x-top) for each x to dst, with a relative error below 3e-7,
 // where no x is higher than top. It doesn't go below minLogWeight.
-func (l *lattice) exponentials(dst, x []float32, top float32, ahead int) {
+// The scores of earlier frames, which are stride numbers apart, are fetched meanwhile.
+func (l *lattice) exponentials(dst, x []float32, top float32, stride int) {
 	eights := 0
 	if l.vectors {
 		if eights = len(x) &^ 7; eights > 0 {
-			exponentialsAVX2(&dst[0], &x[0], eights, top, &exp, ahead)
+			exponentialsAVX2(&dst[0], &x[0], eights, top, &exp, -4*framesAhead*stride)
 		}
 	}
 	exponentials(dst[eights:], x[eights:], top)
 }
+
+// framesAhead is how many frames before they are weighed scores are fetched: with three, the sums of r9.4-fast take 175 ns a
+// frame, with one 231.
+const framesAhead = 3
 
 // exponentials splits x into (8a + b) * ln2/8 + r with |r| <= ln2/16: exp(r) is a
 // polynomial of degree three, whose error there is 2e-8, 2^(b/8) comes from a table,
