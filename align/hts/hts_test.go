@@ -239,3 +239,25 @@ func TestTitleTags(t *testing.T) {
 	require.Equal(t, 3, strings.Count(out.String(), "\n"))
 	require.Empty(t, hts.TitleTags("runid=5 ch=3"))
 }
+
+// Bases that are written as = are those of the reference opposite them, behind clips, insertions, deletions and skips too; where
+// no base is opposite, as in an insertion or beyond the contig, they are N.
+func TestBasesOfEqualSigns(t *testing.T) {
+	ref := []byte("ACGTTGCAAGTC")
+	for _, tt := range []struct{ cigar, seq, want string }{
+		{"6M", "======", "ACGTTG"},
+		{"2S4M", "TG=A==", "TGAAGT"},
+		{"3H2M2I2M", "====G=", "ACNNGT"},
+		{"2M3D4M", "===T==", "ACGTAA"},
+		{"2M4N2M1S", "====T", "ACCAT"},
+		{"6=", "ACGTTG", "ACGTTG"},
+	} {
+		rec := &sam.Record{Seq: sam.NewSeq([]byte(tt.seq))}
+		var err error
+		rec.Cigar, err = sam.ParseCigar([]byte(tt.cigar))
+		require.NoError(t, err)
+		require.Equal(t, tt.want, string(hts.Bases(rec, ref)), tt.cigar)
+	}
+	rec := &sam.Record{Pos: 10, Seq: sam.NewSeq([]byte("===")), Cigar: sam.Cigar{sam.NewCigarOp(sam.CigarMatch, 3)}}
+	require.Equal(t, "TCN", string(hts.Bases(rec, ref)))
+}
