@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,22 +41,14 @@ func modifiedMotifs(ctx context.Context, path, sample string, g *genome.Genome, 
 		logger.Warn("--find-modified-motifs: no read says anything of modified bases, so none of their motifs is known", "reads", counts.Reads)
 	}
 	found, err := finder.Find(ctx)
-	logger.Info("motifs that are modified were searched for", "found", strings.Join(motif.Letters(found), " "), "reads with calls", counts.Tagged)
+	logger.Info("motifs that are modified were searched for", "found", strings.Join(motif.ByEvidence(found), " "), "reads with calls", counts.Tagged)
 	return knownMotifs(found, logger), err
 }
 
 // knownMotifs are the letters of those of the found motifs, sorted, that calling can take: with bases enough to distinguish errors from chance, and of these not more than it
 // takes, those with the most evidence.
 func knownMotifs(found []motif.Motif, logger *slog.Logger) []string {
-	found = slices.Clone(found)
-	slices.SortStableFunc(found, func(a, b motif.Motif) int { return cmp.Compare(b.Evidence, a.Evidence) })
-	var letters []string
-	for _, m := range found {
-		if !slices.Contains(letters, m.Letters) {
-			letters = append(letters, m.Letters)
-		}
-	}
-	letters, loose := variant.SpecificMotifs(letters)
+	letters, loose := variant.SpecificMotifs(motif.ByEvidence(found))
 	if len(loose) > 0 {
 		logger.Warn("--find-modified-motifs: motifs of too few bases to distinguish errors from chance are left out", "motifs", strings.Join(loose, " "))
 	}

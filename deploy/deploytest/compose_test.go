@@ -138,7 +138,7 @@ func existing(path string) string {
 func build(t *testing.T, dir, name string) string {
 	t.Helper()
 	bin := filepath.Join(dir, name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/"+name)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", bin, "./cmd/"+name)
 	cmd.Dir = testenv.Root(t)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -96,11 +96,7 @@ func (e *Excerpt) Put(list Surroundings) {
 
 // Letters searches for motifs, and returns their letters, each once, those with the most evidence first. The error is the context's.
 func (e *Excerpt) Letters(ctx context.Context) ([]string, error) {
-	type found struct {
-		letters  string
-		evidence float64
-	}
-	var all []found
+	var all []Motif
 	f := &Finder{cfg: e.cfg}
 	for _, list := range e.Surroundings() {
 		for base := range uint64(4) {
@@ -118,18 +114,24 @@ func (e *Excerpt) Letters(ctx context.Context) ([]string, error) {
 			}
 			for i := range patterns {
 				letters, _ := patterns[i].letters()
-				all = append(all, found{letters, patterns[i].g})
+				all = append(all, Motif{Letters: letters, Evidence: patterns[i].g})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b found) int {
-		return cmp.Or(cmp.Compare(b.evidence, a.evidence), cmp.Compare(a.letters, b.letters))
+	return ByEvidence(all), nil
+}
+
+// ByEvidence are the letters of motifs, each once, those with the most evidence first.
+func ByEvidence(found []Motif) []string {
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b Motif) int {
+		return cmp.Or(cmp.Compare(b.Evidence, a.Evidence), cmp.Compare(a.Letters, b.Letters))
 	})
 	var letters []string
-	for _, m := range all {
-		if !slices.Contains(letters, m.letters) {
-			letters = append(letters, m.letters)
+	for i := range found {
+		if !slices.Contains(letters, found[i].Letters) {
+			letters = append(letters, found[i].Letters)
 		}
 	}
-	return letters, nil
+	return letters
 }
