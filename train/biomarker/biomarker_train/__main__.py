@@ -39,13 +39,20 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _evaluate(options: argparse.Namespace) -> None:
+def _one_thread() -> None:
+    """The same sums whatever the machine; all matrices are too small to gain from more."""
+    import threadpoolctl
     import torch
 
+    torch.set_num_threads(1)
+    threadpoolctl.threadpool_limits(1)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
     from . import evaluation
     from .recipe import Recipe
 
-    torch.set_num_threads(1)  # the same sums whatever the machine; the network is too small to gain
+    _one_thread()
     report = evaluation.evaluate(Recipe.load(options.recipe), options.data, options.work)
     evaluation.write(report, options.work)
     print(evaluation.text(report), end="")
@@ -58,7 +65,7 @@ def _train(options: argparse.Namespace) -> None:
     from .encoding import Encoder
     from .recipe import Recipe
 
-    torch.set_num_threads(1)
+    _one_thread()
     recipe = Recipe.load(options.recipe)
     table = recipe.table(options.data)
     terms, left_out = recipe.terms(options.data)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from . import markers, metrics, training
+from . import markers, metrics, peers, training
 from .encoding import Encoder
 from .network import parameters
 from .recipe import Recipe
@@ -20,55 +20,103 @@ log = logging.getLogger("biomarker_train")
 
 ROUNDS = 200
 MISSING = 0.3
-RULE = 30.0
-"""The score from which rules are taken to say resistant."""
-SHOWN = ("accuracy", "precision", "recall", "f1", "auc", "ece")
 
 
 def evaluate(recipe: Recipe, data: Path, work: Path) -> dict:
-    """Cross-validates a recipe. Members that lie in the work folder are not trained again."""
-    start = time.process_time()
+    """Cross-validates a recipe, and its peers in the same folds. Members that lie in the work folder are not trained again."""
+    seconds = {"model": 0.0, "peers": 0.0, "curve": 0.0, "report": 0.0}
+    since = time.process_time()
+
+    def spent(on: str) -> None:
+        nonlocal since
+        now = time.process_time()
+        seconds[on] += now - since
+        since = now
+
     table = recipe.table(data)
     terms, left_out = recipe.terms(data)
     isolates, tasks = table.isolates, recipe.tasks
+    group = np.array(groups(isolates))
     fold = np.array(folds(isolates, recipe.folds, recipe.settings.seed))
+    label = np.array([[float(i.labels[t]) if t in i.labels else np.nan for t in tasks] for i in isolates])
     shape = (len(isolates), len(tasks))
-    out = {name: np.full(shape, np.nan) for name in ("probability", "missing", "score", "threshold")}
+    names = ["probability", "missing", "threshold", *peers.NAMES, *(f"{name}_missing" for name in peers.NAMES)]
+    out = {name: np.full(shape, np.nan) for name in names}
+    curve = {share: np.full(shape, np.nan) for share in recipe.curve}
     blind = np.zeros(shape, bool)
     size = 0
     for f in range(recipe.folds):
-        inside = [isolate for isolate, of in zip(isolates, fold, strict=True) if of != f]
-        outside = [isolate for isolate, of in zip(isolates, fold, strict=True) if of == f]
-        features = recipe.features(Table(inside, table.wild), terms)
-        model = training.train(features, inside, recipe.shape, recipe.settings, work / f"fold-{f}")
+        inside, outside = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        features, model = _trained(recipe, table, terms, inside, work / f"fold-{f}")
         size = max(size, parameters(model.network))
         encoder = Encoder(features)
-        present, known = encoder.present(outside)
+        present, known = encoder.present([isolates[i] for i in outside])
         x = encoder.inputs(present, known)
-        first = len(features.residues)
-        out["probability"][fold == f] = model.probability(x)
-        out["score"][fold == f] = x[:, first : first + len(tasks)].numpy()
-        out["threshold"][fold == f] = model.thresholds
         kept = encoder.leave_out(known, torch.Generator().manual_seed(1000 + f), MISSING)
-        out["missing"][fold == f] = model.probability(encoder.inputs(present, kept))
+        holes = encoder.inputs(present, kept)
+        out["probability"][outside], out["missing"][outside] = model.probability(x), model.probability(holes)
+        out["threshold"][outside] = model.thresholds
         for t, (_, codons) in enumerate(features.decisive):
             if codons:
-                blind[fold == f, t] = (kept[:, [encoder.codon_number[at] for at in codons]] == 0).any(1).numpy()
+                blind[outside, t] = (kept[:, [encoder.codon_number[at] for at in codons]] == 0).any(1).numpy()
+        spent("model")
+        learn = encoder.inputs(*encoder.present([isolates[i] for i in inside]))
+        for name, said in peers.judge(encoder, learn, label[inside], [x, holes], recipe.settings.seed).items():
+            out[name][outside], out[f"{name}_missing"][outside] = said
+        spent("peers")
+        for share in recipe.curve:
+            some = _share(inside, group, share, recipe.settings.seed)
+            features, model = _trained(recipe, table, terms, some, work / f"fold-{f}-of-{share}")
+            encoder = Encoder(features)
+            curve[share][outside] = model.probability(encoder.inputs(*encoder.present([isolates[i] for i in outside])))
+        spent("curve")
         log.info("fold %d of %d", f + 1, recipe.folds)
-    label = np.array([[float(i.labels[t]) if t in i.labels else np.nan for t in tasks] for i in isolates])
-    report = _figures(recipe, label, out, blind, np.array(groups(isolates)))
-    report["isolates"], report["groups"], report["parameters"] = len(isolates), len(set(groups(isolates))), size
+    report = _figures(recipe, label, out, blind, group)
+    report["isolates"], report["groups"], report["parameters"] = len(isolates), len(set(group)), size
     report["left_out"] = left_out
-    report["processor_seconds"] = round(time.process_time() - start, 1)
+    report["curve"] = [[share, _curve(recipe, label, curve[share])] for share in recipe.curve]
+    report["curve"].append([1.0, report["mean"]["auc"][0]])
     report["markers"] = _markers(table, recipe)
+    spent("report")
+    report["processor_seconds"] = {name: round(value, 1) for name, value in seconds.items()}
     return report
 
 
-def _task(label, probability, threshold, score, missing, blind) -> dict[str, float]:
+def _trained(recipe: Recipe, table: Table, terms, rows: np.ndarray, work: Path):
+    """What a network of these isolates sees, and the model of them."""
+    isolates = [table.isolates[i] for i in rows]
+    features = recipe.features(Table(isolates, table.wild), terms)
+    return features, training.train(features, isolates, recipe.shape, recipe.settings, work)
+
+
+def _share(rows: np.ndarray, group: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """The isolates of a share of the groups; a larger share has those of a smaller one."""
+    names = np.unique(group[rows])
+    drawn = np.random.default_rng(seed).permutation(names)[: max(1, round(share * len(names)))]
+    return rows[np.isin(group[rows], drawn)]
+
+
+def _curve(recipe: Recipe, label: np.ndarray, probability: np.ndarray) -> float:
+    """The mean AUC of the tasks that count."""
+    each = []
+    for t, task in enumerate(recipe.tasks):
+        has = ~np.isnan(label[:, t])
+        if task not in recipe.few:
+            each.append(metrics.auc(label[has, t] > 0.5, probability[has, t]))
+    return round(float(np.nanmean(each)), 4)
+
+
+def _task(label, out: dict[str, np.ndarray], blind) -> dict[str, float]:
+    probability, threshold, missing = out["probability"], out["threshold"], out["missing"]
     figures = metrics.classified(label, probability >= threshold)
     figures |= {"auc": metrics.auc(label, probability), "ece": metrics.calibration_error(label, probability)}
-    figures["rules_auc"], figures["rules_f1"] = metrics.auc(label, score), metrics.classified(label, score >= RULE)["f1"]
     figures["missing_auc"] = metrics.auc(label, missing)
+    for name in peers.NAMES:
+        figures[f"{name}_auc"] = metrics.auc(label, out[name])
+        figures[f"{name}_f1"] = metrics.classified(label, out[name] >= (peers.RULE if name == "rules" else 0.5))["f1"]
+        figures[f"{name}_missing_auc"] = metrics.auc(label, out[f"{name}_missing"])
+        if name != "rules":
+            figures[f"{name}_ece"] = metrics.calibration_error(label, out[name])
     # Of the questions of which no decisive codon is missing, whatever the answer.
     figures["missing_callable_auc"] = metrics.auc(label[~blind], missing[~blind])
     # RESISTANT is said also where decisive codons are missing.
@@ -88,8 +136,8 @@ def _figures(recipe: Recipe, label, out, blind, group) -> dict:
         each = []
         for t in range(len(tasks)):
             has = rows[~np.isnan(label[rows, t])]
-            columns = [out[name][has, t] for name in ("probability", "threshold", "score", "missing")]
-            each.append(_task(label[has, t] > 0.5, *columns, blind[has, t]) if len(has) else {})
+            columns = {name: values[has, t] for name, values in out.items()}
+            each.append(_task(label[has, t] > 0.5, columns, blind[has, t]) if len(has) else {})
         each.append({name: float(np.nanmean([each[t][name] for t in counted])) for name in each[counted[0]]})
         return each
 
@@ -130,34 +178,49 @@ def text(report: dict) -> str:
         value, low, high = entry[name]
         return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
+    spent = report["processor_seconds"]
     lines = [
-        f"{report['isolates']} isolates in {report['groups']} groups of a patient or genotype, {report['parameters']} parameters, "
-        + f"{report['processor_seconds']:.0f} s of processor time. Folds keep groups whole; intervals are of 95 %.",
+        f"{report['isolates']} isolates in {report['groups']} groups of a patient or genotype, {report['parameters']} parameters. "
+        + "Folds keep groups whole; intervals are of 95 %. Seconds of processor time: "
+        + ", ".join(f"{name} {value:.0f}" for name, value in spent.items())
+        + ".",
         "",
-        "| task | labels, resistant | AUC | AUC of rules | F1 | F1 of rules | calibration error | accuracy, precision, recall "
-        "| AUC, 30 % of codons missing | … no decisive one | … answered, accuracy of answers |",
-        "|" + "---|" * 11,
+        f"| mean of {mean['tasks']} | AUC | F1 | calibration error | AUC, 30 % of codons missing |",
+        "|" + "---|" * 5,
+    ]
+    for name, title in [*((f"{peer}_", title) for peer, title in peers.NAMES.items()), ("", "model")]:
+        cells = [cell(mean, f"{name}{of}") if f"{name}{of}" in mean else "" for of in ("auc", "f1", "ece", "missing_auc")]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    titles = [*peers.NAMES.values(), "model"]
+    lines += [
+        "",
+        f"| task | labels, resistant | AUC of {' | '.join(titles)} | F1 of {' | '.join(titles)} |",
+        "|" + "---|" * (2 + 2 * len(titles)),
+    ]
+    for task, e in report["tasks"].items():
+        counts = f"{e['labels']}, {e['resistant']}"
+        names = [f"{name}{of}" for of in ("auc", "f1") for name in (*(f"{peer}_" for peer in peers.NAMES), "")]
+        lines.append(f"| {task} | {counts} | " + " | ".join(cell(e, n) if n in e else "" for n in names) + " |")
+    lines += [
+        "",
+        "| task | calibration error | accuracy, precision, recall | AUC, 30 % of codons missing | … no decisive one "
+        "| … answered, accuracy of answers |",
+        "|" + "---|" * 6,
     ]
     for task, e in [*report["tasks"].items(), (f"mean of {mean['tasks']}", mean)]:
-        counts = f"{e['labels']}, {e['resistant']}" if "labels" in e else ""
         if "auc" not in e:
-            lines.append(f"| {task} | {counts} |" + " |" * 9)
             continue
-        plain = ", ".join(f"{e[name][0]:.3f}" for name in ("accuracy", "precision", "recall"))
         cells = [
             task,
-            counts,
-            cell(e, "auc"),
-            f"{e['rules_auc'][0]:.3f}",
-            cell(e, "f1"),
-            f"{e['rules_f1'][0]:.3f}",
             cell(e, "ece"),
-            plain,
+            ", ".join(f"{e[name][0]:.3f}" for name in ("accuracy", "precision", "recall")),
             cell(e, "missing_auc"),
             cell(e, "missing_callable_auc"),
             f"{e['missing_answered'][0]:.2f}, {e['missing_accuracy'][0]:.3f}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    points = ", ".join(f"{value:.3f} of {100 * share:.0f} %" for share, value in report["curve"])
+    lines += ["", f"Learning curve, mean AUC by share of the training groups: {points}."]
     lines += [
         "",
         "Markers by task, at a false discovery rate of 5 %, the first of each (groups with it that are resistant, of all with it):",

@@ -11,8 +11,10 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from .completion import STEPS
 from .encoding import Features
-from .network import KNEES, Together
+from .linear import KNEES, Linear
+from .network import PART, Together
 from .recipe import Recipe
 from .tables import Table
 from .training import Model
@@ -77,9 +79,9 @@ def to_onnx(network: Together) -> onnx.ModelProto:
             over = node("Sub", [scores, constant(f"{m}.knee{k}", np.full((1, 1, 1, 1), knee / 60, np.float32))], f"{m}.over{k}")
             terms.append(dense(f"{m}.bend{k}", node("Relu", [over], f"{m}.bent{k}"), np.diag(w["bends"][k])))
         latent = node("Sum", terms, f"{m}.latent")
-        slope = np.log1p(np.exp(w["slope"])) / len(network.members)
+        slope = np.log1p(np.exp(w["slope"])) * PART / len(network.members)
         logits.append(node("Mul", [latent, constant(f"{m}.slope", slope.astype(np.float32)[None, :, None, None])], f"{m}.logits"))
-    logits.append(dense("by_score", points, np.diag(network.by_score.double().numpy())))
+    logits.append(_regressions(network.linear, node, constant, dense, values, missing, known, scores))
     total = node("Sum", logits, "total")
     node("Reshape", [total, constant("out", np.array([0, 1, t], np.int64))], "logits")
     graph = helper.make_graph(
@@ -91,6 +93,35 @@ def to_onnx(network: Together) -> onnx.ModelProto:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8, producer_name="porestream")
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def _regressions(linear: Linear, node, constant, dense, values: str, missing: str, known: str, scores: str) -> str:
+    """The linear part of the graph, whose residues and scores are completed first."""
+    w = {name: tensor.double().numpy() for name, tensor in linear.state_dict().items()}
+
+    def image(name: str, value: np.ndarray) -> str:
+        return constant(name, value.astype(np.float32).reshape(1, -1, 1, 1))
+
+    mean, step = image("mean", w["completion.mean"]), image("step", w["completion.step"])
+    loadings = constant("loadings", w["completion.loadings"].astype(np.float32)[:, :, None, None])
+    back = constant("back", w["completion.back"].astype(np.float32)[:, :, None, None])
+    away = node("Mul", [known, node("Sub", [values, mean], "away.all")], "away")
+    z = node("Conv", [away, back], "z0", kernel_shape=[1, 1])
+    for i in range(1, STEPS):
+        seen = node("Mul", [known, node("Conv", [z, loadings], f"z{i}.out", kernel_shape=[1, 1])], f"z{i}.seen")
+        more = node("Conv", [node("Sub", [away, seen], f"z{i}.left"), back], f"z{i}.more", kernel_shape=[1, 1])
+        less = node("Sub", [z, node("Mul", [z, step], f"z{i}.step")], f"z{i}.kept")
+        z = node("Add", [less, more], f"z{i}")
+    expected = node("Add", [node("Conv", [z, loadings], "expected.away", kernel_shape=[1, 1]), mean], "expected.any")
+    bounds = [constant(name, np.array(v, np.float32)) for name, v in (("nothing", 0), ("all", 1))]
+    filled = node("Mul", [missing, node("Clip", [expected, *bounds], "expected")], "filled")
+    full = node("Add", [values, filled], "full")
+    completed = node("Sum", [scores, dense("points.expected", filled, w["points"] / 60)], "scores.full")
+    terms = [dense("regressions.own", full, w["own"] * (1 - PART), w["offset"] * (1 - PART))]
+    for k, knee in enumerate(KNEES):
+        over = node("Sub", [completed, constant(f"knee{k}", np.full((1, 1, 1, 1), knee / 60, np.float32))], f"over{k}")
+        terms.append(dense(f"bend{k}", node("Relu", [over], f"bent{k}"), np.diag(w["bends"][k] * (1 - PART))))
+    return node("Sum", terms, "regressions")
 
 
 def write(recipe: Recipe, table: Table, features: Features, model: Model, folder: Path, examples: torch.Tensor) -> None:

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from .encoding import Features
+from .linear import KNEES, Linear
 
-KNEES = (0.0, 15.0, 30.0, 60.0)
-"""Where the effect of a score may bend, in points: the bounds of the field's own levels."""
+PART = 1 / 3
+"""The networks' part of the logit; each of the two regressions has as much."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +85,27 @@ class Member(nn.Module):
 
 
 class Together(nn.Module):
-    """Networks that are used together: the mean of their logits, and so much of each task's score by rule."""
+    """Networks and regressions that are used together: a weighted mean of their logits."""
 
-    def __init__(self, members: list[Member]):
+    def __init__(self, members: list[Member], linear: Linear):
         super().__init__()
         self.members = nn.ModuleList(members)
-        self.register_buffer("by_score", torch.zeros(members[0].tasks))
+        self.linear = linear
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first = self.members[0]
-        scores = x[:, first.residues : first.residues + first.tasks]
-        return torch.stack([member(x) for member in self.members]).mean(0) + self.by_score * scores
+        return join(torch.stack([member(x) for member in self.members]).mean(0), self.linear(x))
 
 
-def parameters(network: nn.Module) -> int:
+def join(networks, regressions):
+    """The logit of the networks' and the regressions'."""
+    return PART * networks + (1 - PART) * regressions
+
+
+def parameters(network: Together) -> int:
     """The number of weights that can be other than 0."""
-    return sum(p.numel() for p in network.parameters())
+    total = 0
+    for member in network.members:
+        masked = (member.own.weight, member.mask), (member.classmates.weight, member.mates)
+        total += sum(p.numel() for p in member.parameters())
+        total -= sum(weight.numel() - int(mask.sum()) for weight, mask in masked)
+    return total + sum(int(b.count_nonzero()) for b in network.linear.buffers())

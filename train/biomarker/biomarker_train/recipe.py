@@ -43,6 +43,8 @@ class Recipe:
     folds: int = 5
     few: tuple[str, ...] = ()
     """Tasks with too few labels to be part of the means."""
+    curve: tuple[float, ...] = (0.25, 0.5)
+    """Shares of the training data that the learning curve is made of, besides all of it."""
     shape: Shape = field(default_factory=Shape)
     settings: Settings = field(default_factory=Settings)
 
@@ -61,7 +63,7 @@ class Recipe:
             )  # fmt: skip
             files = tuple(RuleFile(r["path"], r["gene"], r.get("names", {})) for r in raw.pop("rules", []))
             shape, settings = Shape(**raw.pop("network", {})), Settings(**raw.pop("training", {}))
-            raw["few"] = tuple(raw.get("few", ()))
+            raw |= {name: tuple(raw[name]) for name in ("few", "curve") if name in raw}
             return Recipe(sources=sources, rules=files, lengths=raw.pop("codons"), shape=shape, settings=settings, **raw)
         except KeyError as fault:
             raise ValueError(f"{path}: the key {fault} is missing") from None

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from . import calibration
+from . import calibration, linear
 from .encoding import Encoder, Features
-from .network import Member, Shape, Together
-from .tables import Isolate, folds
+from .network import Member, Shape, Together, join
+from .tables import Isolate, folds, groups
 
 log = logging.getLogger("biomarker_train")
 
@@ -137,7 +137,7 @@ class Model:
 
 
 def train(features: Features, isolates: list[Isolate], shape: Shape, settings: Settings, checkpoints: Path | None = None) -> Model:
-    """Trains one network for each part held out, and calibrates on what each was not trained on.
+    """Trains one network for each part held out, and regressions; calibrates on what each was not trained on.
 
     With a folder for checkpoints the members that lie there are not trained again.
     """
@@ -160,28 +160,26 @@ def train(features: Features, isolates: list[Isolate], shape: Shape, settings: S
                 torch.save(member.state_dict(), path.with_suffix(".new"))
                 os.replace(path.with_suffix(".new"), path)
         members.append(member)
+        regressions = linear.fit(encoder, data.inputs[0, learn], data.label[learn].numpy(), data.measure[learn].numpy())
         with torch.no_grad():
-            out[held.numpy()] = member(data.inputs[0, held]).numpy()
-    return _calibrated(features, members, out, data)
+            x = data.inputs[0, held]
+            out[held.numpy()] = join(member(x), regressions(x)).numpy()
+    regressions = linear.fit(encoder, data.inputs[0], data.label.numpy(), data.measure.numpy())
+    network = Together(members, regressions).eval()
+    return _calibrated(network, out, data.label.numpy(), calibration.weights(np.array(groups(isolates))))
 
 
-def _calibrated(features: Features, members: list[Member], out: np.ndarray, data: Data) -> Model:
-    """Fits each task's line and threshold on what members said of isolates that they were not trained on."""
-    model = Model(Together(members).eval())
-    label = data.label.numpy()
-    first = len(features.residues)
-    scores = data.inputs[0, :, first : first + len(features.tasks)].numpy()
-    for t in range(len(features.tasks)):
+def _calibrated(network: Together, out: np.ndarray, label: np.ndarray, weight: np.ndarray) -> Model:
+    """Fits each task's line and threshold on what was said of isolates that were not learned from."""
+    model = Model(network)
+    for t in range(label.shape[1]):
         has = ~np.isnan(label[:, t])
         if not has.any():
             model.lines.append((1.0, 0.0))
             model.thresholds.append(0.5)
             continue
-        logit, score, resistant = out[has, t], scores[has, t], label[has, t] > 0.5
-        slope, by_score, offset = calibration.fit(logit, score, resistant)
-        model.network.by_score[t] = by_score / slope
-        model.lines.append((slope, offset))
-        model.thresholds.append(
-            calibration.threshold(calibration.apply(logit + by_score / slope * score, (slope, offset)), resistant)
-        )
+        logit, resistant, counts = out[has, t], label[has, t] > 0.5, weight[has]
+        line = calibration.fit(logit, resistant, counts)
+        model.lines.append(line)
+        model.thresholds.append(calibration.threshold(calibration.apply(logit, line), resistant, counts))
     return model

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from biomarker_train import calibration, evaluation, export, markers, metrics, rules, training
+from biomarker_train import calibration, completion, evaluation, export, linear, markers, metrics, rules, training
 from biomarker_train.__main__ import main
 from biomarker_train.encoding import Encoder
 from biomarker_train.network import parameters
@@ -53,8 +53,72 @@ def test_calibration_finds_the_odds():
     generator = np.random.default_rng(1)
     logit = generator.normal(0, 3, 20_000)
     label = generator.random(20_000) < 1 / (1 + np.exp(-(0.5 * logit + 1)))
-    slope, by_score, offset = calibration.fit(logit, np.zeros_like(logit), label)
-    assert slope == pytest.approx(0.5, abs=0.02) and offset == pytest.approx(1, abs=0.05) and by_score == 0
+    slope, offset = calibration.fit(logit, label, np.ones(len(logit)))
+    assert slope == pytest.approx(0.5, abs=0.02) and offset == pytest.approx(1, abs=0.05)
+
+
+def test_a_large_group_counts_as_a_few():
+    weight = calibration.weights(np.array([1] * 80 + [2, 3, 3]))
+    assert weight[:80].sum() == pytest.approx(8) and list(weight[80:]) == [1, 1, 1]
+    # The large group's isolates are resistant whatever the logit; the others speak for the logit.
+    generator = np.random.default_rng(2)
+    logit = np.concatenate([np.full(80, -2.0), generator.normal(0, 3, 400)])
+    label = np.concatenate([np.ones(80, bool), generator.random(400) < 1 / (1 + np.exp(-logit[80:]))])
+    group = np.array([0] * 80 + list(range(1, 401)))
+    _, held = calibration.fit(logit, label, calibration.weights(group))
+    _, free = calibration.fit(logit, label, np.ones(480))
+    assert abs(held) < abs(free) / 2
+
+
+def test_the_threshold_is_half_of_the_best_f1():
+    label = np.array([True] * 10 + [False] * 10)
+    assert calibration.threshold(np.where(label, 0.9, 0.1), label, np.ones(20)) == 0.5
+    assert calibration.threshold(np.full(20, 0.5), label, np.ones(20)) == pytest.approx(1 / 3, abs=1e-3)
+
+
+def test_missing_residues_are_expected_by_their_companions():
+    generator = np.random.default_rng(3)
+    n = 400
+    one = generator.random(n) < 0.3
+    other = np.where(generator.random(n) < 0.05, ~one, one)
+    alone = generator.random(n) < 0.5
+    values = np.stack([one, other, alone], 1).astype(np.float32)
+    genes = np.array(["G"] * 3)
+    factors = completion.fit(values, np.ones_like(values), genes)
+    fill = completion.Completion(factors)
+    x = torch.tensor([[1.0, 0, 0], [0.0, 0, 0], [1.0, 1, 1]])
+    missing = torch.tensor([[0.0, 1, 1], [0.0, 1, 1], [0.0, 0, 0]])
+    full = fill(x, missing)
+    assert torch.equal(full[2], x[2])  # what is known stays
+    # Exactly: the conditional mean of the factor model's normal distribution.
+    covariance = factors.loadings @ factors.loadings.T + np.diag(factors.noise)
+    for row in (0, 1):
+        exact = factors.mean[1:] + covariance[1:, 0] / covariance[0, 0] * (float(x[row, 0]) - factors.mean[0])
+        assert full[row, 1:].numpy() == pytest.approx(exact.clip(0, 1), abs=0.02)
+    assert full[0, 1] > 0.75 and full[1, 1] < 0.15
+    assert abs(float(full[0, 2] - full[1, 2])) < 0.2
+
+
+def test_regressions_judge_gaps_by_what_is_known(folder, recipe, terms):
+    table = recipe.table(folder)
+    features = recipe.features(table, terms)
+    encoder = Encoder(features)
+    data = training.data_of(encoder, table.isolates, 1, 1)
+    model = linear.fit(encoder, data.inputs[0], data.label.numpy(), data.measure.numpy())
+    whole = model(data.inputs[0])
+    for t in range(2):
+        assert metrics.auc(data.label[:, t].numpy() > 0.5, whole[:, t].numpy()) > 0.95
+    present, known = encoder.present(table.isolates)
+    nothing = model(encoder.inputs(present, known * 0))
+    assert torch.equal(nothing[0], nothing[1])
+    # Without any codon, a susceptible isolate and a resistant one lie between what was said of each.
+    assert whole.min(0).values[0] < nothing[0, 0] < whole.max(0).values[0]
+
+
+def test_the_cut_parts_the_labels():
+    measure = np.array([0.1, 0.2, 1.0, 2.0, 3.0])
+    assert linear._cut(measure, np.array([False, False, True, True, True])) == pytest.approx(0.6)
+    assert linear._cut(measure, np.array([False, False, False, False, True])) == pytest.approx(2.5)
 
 
 def test_fisher_by_hand():
@@ -76,7 +140,10 @@ def test_from_tables_to_a_model(folder, recipe):
     report = json.loads((folder / "work" / "report.json").read_text())
     assert report["tasks"]["a"]["auc"][0] > 0.9
     assert report["parameters"] <= 100_000
-    assert "| a |" in (folder / "work" / "report.md").read_text()
+    text = (folder / "work" / "report.md").read_text()
+    assert "| a |" in text and "| random forest |" in text and "| rules and logistic regression |" in text
+    assert [share for share, _ in report["curve"]] == [0.25, 0.5, 1.0] and report["curve"][-1][1] == report["mean"]["auc"][0]
+    assert report["mean"]["auc"][0] >= report["mean"]["rules_auc"][0]
     first = {p.name: p.read_bytes() for p in (folder / "model").iterdir()}
     assert set(first) == {export.NETWORK, export.FEATURES, export.SCORES, export.MANIFEST}
 

@@ -1,0 +1,44 @@
+"""What a model is compared with: the field's rules, a forest, and a logistic regression of mutations and the score by rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from .encoding import Encoder
+
+RULE = 30.0
+"""The score from which rules are taken to say resistant."""
+TREES = 100
+SEEN = 5
+NAMES = {"rules": "rules alone", "forest": "random forest", "logistic": "rules and logistic regression"}
+
+
+def judge(
+    encoder: Encoder, learn: torch.Tensor, label: np.ndarray, asked: list[torch.Tensor], seed: int
+) -> dict[str, list[np.ndarray]]:
+    """Learns from inputs [N, 2 size] and labels [N, tasks], and judges other inputs: by name, of each [N, tasks].
+
+    Rules give a score, the others a probability. None of them knows of missing codons: to them these are unchanged.
+    """
+    features = encoder.features
+    r, t = len(features.residues), len(features.tasks)
+    gene = np.array([gene for gene, _, _ in features.residues])
+    values, scores = learn[:, :r].numpy(), learn[:, r : r + t].numpy()
+    others = [(x[:, :r].numpy(), x[:, r : r + t].numpy()) for x in asked]
+    said = {name: [np.full((len(x), t), np.nan) for x in asked] for name in NAMES}
+    for k, (_, genes) in enumerate(features.genes):
+        has = ~np.isnan(label[:, k])
+        y = label[has, k] > 0.5
+        use = np.isin(gene, genes) & (values[has].sum(0) >= SEEN)
+        forest = logistic = None
+        if y.any() and not y.all():
+            forest = RandomForestClassifier(TREES, random_state=seed).fit(values[has][:, use], y)
+            logistic = LogisticRegression(max_iter=1000).fit(np.c_[values[has][:, use], scores[has, k]], y)
+        for i, (x, score) in enumerate(others):
+            said["rules"][i][:, k] = score[:, k]
+            said["forest"][i][:, k] = forest.predict_proba(x[:, use])[:, 1] if forest else y.mean()
+            said["logistic"][i][:, k] = logistic.predict_proba(np.c_[x[:, use], score[:, k]])[:, 1] if logistic else y.mean()
+    return said
