@@ -729,7 +729,7 @@ A folder of Dorado's for modified bases, or a network of DeepMod2, becomes one f
 for --modified-bases, which takes them as they are, too. Dorado's follows the basecalling model that its name begins with,
 unless --basecaller names another, or any.
 
-Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras. Several are
+Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras, or .keras. Several are
 averaged. It writes a folder for --network FOLDER. Its licence has to be given.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
   pore model convert --out 5mCG_5hmCG.onnx --basecaller any dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3

@@ -18,6 +18,9 @@
 // layer/…/{kernel,bias,gamma,beta,moving_mean,moving_variance}:0. Kernels are [width,in,out]. Any network of one-dimensional convolutions, normalisations,
 // ReLUs, sums and croppings is read.
 //
+// Keras 3 saves a zip: config.json has the layers, and model.weights.h5 their weights as layers/CLASS_N/vars/{0,1,…}, in the order in which a layer makes
+// them: kernel, bias; or gamma, beta, moving_mean, moving_variance. The attribute name of vars is that of the layer.
+//
 // # Graph
 //
 // Both pad each convolution and cut the context off at the end. The graph that is written doesn't pad: a convolution's

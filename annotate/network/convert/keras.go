@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/basecall/onnxpb"
@@ -20,8 +21,8 @@ const maxKeras = 1 << 28
 type kerasModel struct {
 	Class  string `json:"class_name"`
 	Config struct {
-		Layers  []kerasLayer        `json:"layers"`
-		Outputs [][]json.RawMessage `json:"output_layers"`
+		Layers  []kerasLayer      `json:"layers"`
+		Outputs []json.RawMessage `json:"output_layers"`
 	} `json:"config"`
 }
 
@@ -29,12 +30,14 @@ type kerasLayer struct {
 	Class  string      `json:"class_name"`
 	Name   string      `json:"name"`
 	Config kerasConfig `json:"config"`
-	// Inbound are calls of the layer, of each the values that it is called with: name of the layer, call, output, arguments.
-	Inbound [][][]json.RawMessage `json:"inbound_nodes"`
+	// Inbound are calls of the layer. Keras 2 writes the values that it is called with as name of the layer, call, output, arguments; Keras 3 has
+	// objects with arguments.
+	Inbound []json.RawMessage `json:"inbound_nodes"`
 }
 
 type kerasConfig struct {
 	Shape      []*int          `json:"batch_input_shape"`
+	Batch      []*int          `json:"batch_shape"` // Keras 3's name for it
 	Filters    int             `json:"filters"`
 	Kernel     []int           `json:"kernel_size"`
 	Strides    []int           `json:"strides"`
@@ -49,6 +52,9 @@ type kerasConfig struct {
 	Center     bool            `json:"center"`
 	Scale      bool            `json:"scale"`
 	Cropping   []int           `json:"cropping"`
+	Most       *float64        `json:"max_value"`
+	Slope      float64         `json:"negative_slope"`
+	Threshold  float64         `json:"threshold"`
 }
 
 // inputs are the names of the layers that a layer is called with.
@@ -56,8 +62,25 @@ func (l *kerasLayer) inputs() ([]string, error) {
 	if len(l.Inbound) != 1 {
 		return nil, fmt.Errorf("layer %s is called %d times, not once", l.Name, len(l.Inbound))
 	}
+	var call struct {
+		Args []json.RawMessage `json:"args"`
+	}
+	if json.Unmarshal(l.Inbound[0], &call) == nil {
+		var names []string
+		var err error
+		for _, a := range call.Args {
+			if names, err = callsOf(a, 0, names); err != nil {
+				return nil, fmt.Errorf("layer %s is called with what isn't understood: %w", l.Name, err)
+			}
+		}
+		return names, nil
+	}
+	var values [][]json.RawMessage
+	if json.Unmarshal(l.Inbound[0], &values) != nil {
+		return nil, fmt.Errorf("layer %s is called with what isn't understood", l.Name)
+	}
 	var names []string
-	for _, value := range l.Inbound[0] {
+	for _, value := range values {
 		var name string
 		if len(value) == 0 || json.Unmarshal(value[0], &name) != nil {
 			return nil, fmt.Errorf("layer %s is called with what isn't understood", l.Name)
@@ -75,7 +98,7 @@ func one(list []int) int {
 	return list[0]
 }
 
-// isKeras reports whether a file is HDF5, which Keras saves.
+// isKeras reports whether a file is HDF5 or a zip that Keras saves.
 func isKeras(file string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -84,7 +107,15 @@ func isKeras(file string) (bool, error) {
 	defer f.Close()
 	head := make([]byte, len(hdf5.Signature))
 	n, _ := f.Read(head)
-	return string(head[:n]) == hdf5.Signature, nil
+	if string(head[:n]) == hdf5.Signature {
+		return true, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	layers, _ := zipped(f, info.Size())
+	return layers != nil, nil
 }
 
 // value is what a layer gives. Values have the shape [batch, channels, 1, bases].
@@ -99,11 +130,13 @@ type value struct {
 // keras is a network on its way into a graph.
 type keras struct {
 	weights *hdf5.Object // model_weights
-	g       *onnxgraph.Graph
-	layers  map[string]*kerasLayer
-	uses    map[string]int // of each layer's value
-	values  map[string]value
-	input   string // name of the input layer
+	// numbered are, of Keras 3, the groups of weights by layer, in which they are numbered.
+	numbered map[string]*hdf5.Object
+	g        *onnxgraph.Graph
+	layers   map[string]*kerasLayer
+	uses     map[string]int // of each layer's value
+	values   map[string]value
+	input    string // name of the input layer
 }
 
 // readKeras is buildKeras for a file.
@@ -119,10 +152,13 @@ func readKeras(file string) (onnx []byte, context int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return buildKeras(data)
+	if strings.HasPrefix(string(data[:min(len(data), len(hdf5.Signature))]), hdf5.Signature) {
+		return buildKeras(data)
+	}
+	return buildKeras3(data)
 }
 
-// buildKeras returns the ONNX file of a network that Keras has saved, and the bases of context.
+// buildKeras returns the ONNX file of a network that Keras has saved as HDF5, and the bases of context.
 func buildKeras(data []byte) (onnx []byte, context int, err error) {
 	f, err := hdf5.Open(data)
 	if err != nil {
@@ -136,7 +172,7 @@ func buildKeras(data []byte) (onnx []byte, context int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	k := &keras{g: onnxgraph.New("splicing", false), layers: map[string]*kerasLayer{}, uses: map[string]int{}, values: map[string]value{}}
+	k := newKeras()
 	if k.weights, err = root.Open("model_weights"); err != nil {
 		return nil, 0, fmt.Errorf("it has no weights of layers: %w", err)
 	}
@@ -152,25 +188,48 @@ func readModel(root *hdf5.Object) (*kerasModel, error) {
 		if a.Name != "model_config" {
 			continue
 		}
-		model := new(kerasModel)
-		if err := json.Unmarshal([]byte(a.Value.String()), model); err != nil {
-			return nil, fmt.Errorf("its attribute model_config isn't that of a network of Keras 2: %w", err)
-		}
-		if model.Class != "Model" && model.Class != "Functional" {
-			return nil, fmt.Errorf("it is a network of class %q, not of Keras' functional interface", model.Class)
-		}
-		return model, nil
+		return parseModel([]byte(a.Value.String()), "its attribute model_config")
 	}
 	return nil, errors.New("it has no attribute model_config: it was not saved by Keras, or with its weights alone")
 }
 
-func (k *keras) build(model *kerasModel) ([]byte, int, error) {
-	if len(model.Config.Outputs) != 1 || len(model.Config.Outputs[0]) == 0 {
-		return nil, 0, fmt.Errorf("it has %d outputs, not one", len(model.Config.Outputs))
+func parseModel(text []byte, what string) (*kerasModel, error) {
+	model := new(kerasModel)
+	if err := json.Unmarshal(text, model); err != nil {
+		return nil, fmt.Errorf("%s isn't that of a network of Keras 2 or 3: %w", what, err)
 	}
-	var output string
-	if err := json.Unmarshal(model.Config.Outputs[0][0], &output); err != nil {
-		return nil, 0, errors.New("its output isn't understood")
+	if model.Class != "Model" && model.Class != "Functional" {
+		return nil, fmt.Errorf("it is a network of class %q, not of Keras' functional interface", model.Class)
+	}
+	for _, l := range model.Config.Layers {
+		if strings.ContainsFunc(l.Name+l.Class, unicode.IsControl) {
+			return nil, fmt.Errorf("layer %q of class %q has letters that can't be shown", l.Name, l.Class)
+		}
+	}
+	return model, nil
+}
+
+// output is the name of the layer whose value is the network's. Keras 3 writes one output without a list around it.
+func (m *kerasModel) output() (string, error) {
+	outputs := m.Config.Outputs
+	var name string
+	if len(outputs) == 3 && json.Unmarshal(outputs[0], &name) == nil {
+		return name, nil
+	}
+	if len(outputs) != 1 {
+		return "", fmt.Errorf("it has %d outputs, not one", len(outputs))
+	}
+	var parts []json.RawMessage
+	if json.Unmarshal(outputs[0], &parts) != nil || len(parts) == 0 || json.Unmarshal(parts[0], &name) != nil {
+		return "", errors.New("its output isn't understood")
+	}
+	return name, nil
+}
+
+func (k *keras) build(model *kerasModel) ([]byte, int, error) {
+	output, err := model.output()
+	if err != nil {
+		return nil, 0, err
 	}
 	for i := range model.Config.Layers {
 		l := &model.Config.Layers[i]
@@ -238,6 +297,9 @@ func (k *keras) value(name string, depth int) (value, error) {
 func (k *keras) layer(l *kerasLayer, depth int) (value, error) {
 	if l.Class == "InputLayer" {
 		shape := l.Config.Shape
+		if shape == nil {
+			shape = l.Config.Batch
+		}
 		if len(shape) != 3 || shape[2] == nil || *shape[2] != 4 {
 			return value{}, fmt.Errorf("layer %s: its input isn't bases in four channels, those last", l.Name)
 		}
@@ -285,6 +347,12 @@ func (k *keras) layer(l *kerasLayer, depth int) (value, error) {
 		return x, nil
 	case "Activation":
 		return k.activation(l, x)
+	case "ReLU":
+		if l.Config.Most != nil || l.Config.Slope != 0 || l.Config.Threshold != 0 {
+			return value{}, fmt.Errorf("layer %s is a ReLU with a slope, a threshold or a greatest value, which are not known", l.Name)
+		}
+		x.name = k.g.Node("Relu", []string{x.name})
+		return x, nil
 	case "Dropout", "SpatialDropout1D": // in training alone
 		return x, nil
 	case "Cropping1D":
@@ -346,7 +414,14 @@ func (k *keras) normalisation(l *kerasLayer, channels int) (*affine, error) {
 	if channels < 1 || channels > maxChannels { // before memory is taken for so many
 		return nil, fmt.Errorf("layer %s normalises %d channels", l.Name, channels)
 	}
-	weights := newLayerWeights(k.weights, l.Name)
+	names := []string{"moving_mean", "moving_variance"}
+	if l.Config.Center {
+		names = append([]string{"beta"}, names...)
+	}
+	if l.Config.Scale {
+		names = append([]string{"gamma"}, names...)
+	}
+	weights := k.weightsOf(l.Name, names)
 	gamma, beta := make([]float32, channels), make([]float32, channels)
 	for i := range gamma {
 		gamma[i] = 1
@@ -389,7 +464,11 @@ func (k *keras) convolution(l *kerasLayer, x value, then *affine) (value, error)
 	default:
 		return value{}, fmt.Errorf("layer %s has the padding %q at width %d, which is not known", l.Name, c.Padding, width)
 	}
-	weights := newLayerWeights(k.weights, l.Name)
+	names := []string{"kernel", "bias"}
+	if !c.Bias {
+		names = names[:1]
+	}
+	weights := k.weightsOf(l.Name, names)
 	kernel, err := weights.get("kernel", width, x.channels, c.Filters)
 	if err != nil {
 		return value{}, err
@@ -428,6 +507,14 @@ type layerWeights struct {
 	all   map[string]*hdf5.Object
 	seen  int // links
 	err   error
+}
+
+// weightsOf are the weights of a layer, which has those names in that order.
+func (k *keras) weightsOf(layer string, names []string) *layerWeights {
+	if k.numbered != nil {
+		return numberedWeights(k.numbered[layer], layer, names)
+	}
+	return newLayerWeights(k.weights, layer)
 }
 
 func newLayerWeights(weights *hdf5.Object, layer string) *layerWeights {
