@@ -95,6 +95,7 @@ type finder struct {
 	code    *geneticCode
 	pieces  []*piece
 	counts  hexamers // of the whole genome, on both strands
+	known   int      // bases
 	gc      float64
 	usual   float64 // log odds of a codon in the genome's genes
 	tables  tables
@@ -166,6 +167,7 @@ func (f *finder) load(contigs []Contig) int {
 		}
 	}
 	f.counts.bothStrands()
+	f.known = known
 	f.gc = strong / float64(max(known, 1))
 	return known
 }
@@ -303,7 +305,7 @@ func (f *finder) begin() {
 	f.tables.loose, f.usual = -20, usualOdds
 	f.starts = newStarts(&f.prior.Start, f.gc)
 	f.starts.scanned = f.code.table == standard
-	f.spacing = newSpacing(&f.prior.Spacing, new(spacingCounts))
+	f.spacing = newSpacing(&f.prior.Spacing, new(spacingCounts), f.trust())
 }
 
 func (f *finder) tabulate(in *hexamers, usage *[codons]float64, out *hexamers) {
@@ -321,7 +323,10 @@ func (f *finder) tabulate(in *hexamers, usage *[codons]float64, out *hexamers) {
 func (f *finder) find(p *piece, probable bool) (list []candidate, chain []int32, total float64) {
 	list = f.candidates(p)
 	order(list)
-	way := path{list: list, spacing: f.spacing, heat: f.prior.Weights.Heat}
+	way := path{list: list, spacing: f.spacing, heat: f.prior.Weights.Heat, shared: beyond}
+	if f.starts.scanned {
+		way.shared = 1
+	}
 	chain = way.run()
 	if probable {
 		way.posteriors()
@@ -487,7 +492,7 @@ func (f *finder) adapt(l *lesson) {
 		f.usual = max(f.usual, sum/n)
 	}
 	f.starts.learn(&f.prior.Start, l.starts, &l.out)
-	f.spacing = newSpacing(&f.prior.Spacing, &l.spacing)
+	f.spacing = newSpacing(&f.prior.Spacing, &l.spacing, f.trust())
 }
 
 // report finds the genes with what was learnt and returns all that is known of them.

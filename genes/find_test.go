@@ -386,7 +386,7 @@ func TestPathIsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	prior, err := shipped()
 	require.NoError(t, err)
-	spacing := newSpacing(&prior.Spacing, new(spacingCounts))
+	spacing := newSpacing(&prior.Spacing, new(spacingCounts), 1)
 	for range 200 {
 		list := make([]candidate, 1+r.IntN(9))
 		for i := range list {

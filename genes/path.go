@@ -34,6 +34,7 @@ type path struct {
 	from    []int32
 	total   float64
 	heat    float64 // posterior probabilities are of scores times this
+	shared  float64 // share of the odds of their codons that two genes lose where they overlap
 }
 
 func order(list []candidate) {
@@ -77,7 +78,7 @@ func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 	}
 	score := p.spacing.near[r][binOf(distance)]
 	if distance < -fine/2 {
-		score += float64(distance) * float64(max(0, min(b.density, c.density)))
+		score += p.shared * float64(distance) * float64(max(0, min(b.density, c.density)))
 	}
 	return score, true
 }

@@ -54,6 +54,13 @@ const (
 	// bound is where more evidence for a gene stops to count fully: it doesn't make a gene surer, but more than one that it overlaps.
 	bound  = 30
 	beyond = .3
+	// eager is added to the log odds of frames. The network takes most frames for none because they lie in other genes, and these the chain leaves
+	// out as well. The genomes of phages and plasmids, which are short, have fewer frames that are no genes. Where the ribosome scans
+	// for the start, genes are not so close.
+	eager      = .5
+	eagerShort = 1.5
+	// short is how many known bases a genome has less than, to be one of these.
+	short = 400_000
 )
 
 // scored is a frame whose starts have scores.
@@ -171,7 +178,17 @@ func (f *finder) weigh(s []byte, fr *frame, out *scored) {
 		geneContent: content - f.gc, geneReach: x[featureReach],
 		genePlain: clamp(f.plain(s, int(b.at), int(fr.stop)-3)),
 	}
-	out.total = f.prior.Weights.Gene.value(out.gene[:]) + beyond*max(0, top-bound)
+	out.total = f.eager() + f.prior.Weights.Gene.value(out.gene[:]) + beyond*max(0, top-bound)
+}
+
+func (f *finder) eager() float64 {
+	switch {
+	case f.starts.scanned:
+		return 0
+	case f.known < short:
+		return eagerShort
+	}
+	return eager
 }
 
 func clamp(x float64) float64 { return min(max(x, -bound), bound) }

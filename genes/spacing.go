@@ -28,7 +28,7 @@ const (
 	fine   = 20
 	coarse = 10
 	bins   = (-fine-nearest)/coarse + 2*fine + (farthest-fine)/coarse
-	// priorGenes is the strength of the prior.
+	// priorGenes is the strength of the prior for what is farther apart.
 	priorGenes = 40
 )
 
@@ -85,23 +85,38 @@ type spacingModel struct {
 	far  [relations]float64
 }
 
-// doubt is how many genes without a neighbour at a distance it takes to believe that there are few.
-const doubt = 5
+// doubt is how many genes must be expected at a distance for what was counted there to weigh as much as what was believed before: of a prior, that
+// the distance says nothing; of a genome, what the prior says. That none is found where few would be is little evidence.
+const doubt = 1
 
-func newSpacing(prior, own *spacingCounts) *spacingModel {
-	total := 0.0
-	for _, list := range prior.Bins {
-		for _, n := range list {
-			total += n
+// trust is how much the odds of near neighbours count. They are learnt from genes and starts that were chosen by them, and so are too sure. The few
+// genes of a virus whose ribosomes scan for the start teach next to nothing.
+func (f *finder) trust() float64 {
+	if f.starts.scanned {
+		return 1
+	}
+	return .4
+}
+
+func newSpacing(prior, own *spacingCounts, trust float64) *spacingModel {
+	m := new(spacingModel)
+	m.pull(prior)
+	m.pull(own)
+	for r := range m.near {
+		for b := range m.near[r] {
+			m.near[r][b] *= trust
 		}
 	}
-	scale := priorGenes / max(total, 1) // the prior counts as so many genes, however many it was made of
-	counts := spacingCounts{Beyond: prior.Beyond*scale + own.Beyond}
+	m.apart(prior, own)
+	return m
+}
+
+// pull draws the odds of near neighbours from what they are towards those of counts.
+func (m *spacingModel) pull(counts *spacingCounts) {
 	var waiting [relations]float64 // first genes of pairs
+	far := 1.0
 	for r := range relations {
-		for b := range counts.Bins[r] {
-			n := prior.Bins[r][b]*scale + own.Bins[r][b]
-			counts.Bins[r][b] = n
+		for _, n := range counts.Bins[r] {
 			waiting[sameStrand] += n
 			// A pair on one strand is of either strand alike.
 			switch r {
@@ -112,30 +127,41 @@ func newSpacing(prior, own *spacingCounts) *spacingModel {
 				waiting[r] += n
 			}
 		}
-	}
-	far := 1.0
-	for r := range relations {
 		far += counts.Bins[r][bins]
 	}
 	rate := far / (counts.Beyond + farthest)
-	m := new(spacingModel)
 	for b := range bins {
-		width := binWidth(b)
 		for r := range relations {
-			expected := doubt * width * rate / 2
-			m.near[r][b] = math.Log((counts.Bins[r][b] + expected) / ((waiting[r] + doubt) * width) / rate)
+			expected := waiting[r] * binWidth(b) * rate
+			m.near[r][b] = math.Log((counts.Bins[r][b] + doubt*math.Exp(m.near[r][b])) / (expected + doubt))
 		}
 		same := counts.Bins[sameStrand][b]
 		waiting[convergent] -= counts.Bins[convergent][b] + same/2
 		waiting[divergent] -= counts.Bins[divergent][b] + same/2
 		waiting[sameStrand] -= counts.Bins[convergent][b] + counts.Bins[divergent][b] + same
 	}
-	for r := range relations {
+}
+
+// apart sets the odds of neighbours that are far from each other.
+func (m *spacingModel) apart(prior, own *spacingCounts) {
+	total := 0.0
+	for _, list := range prior.Bins {
+		for _, n := range list {
+			total += n
+		}
+	}
+	scale := priorGenes / max(total, 1) // the prior counts as so many genes, however many it was made of
+	var counts [relations]float64
+	far := 1.0
+	for r := range counts {
+		counts[r] = prior.Bins[r][bins]*scale + own.Bins[r][bins]
+		far += counts[r]
+	}
+	for r := range counts {
 		share := 1.0
 		if r != sameStrand {
 			share = 2 // only half of the genes can be followed so
 		}
-		m.far[r] = math.Log((share*counts.Bins[r][bins] + .5) / far)
+		m.far[r] = math.Log((share*counts[r] + .5) / far)
 	}
-	return m
 }
