@@ -3,7 +3,7 @@
 //
 // A model is one ONNX file. The file's metadata, Remora's with some of our own, are the model's parameters: the motif that
 // it scores, how much of the current and how many bases around it the model needs, and how the current is to
-// be scaled.
+// be scaled. No model is shipped: docs/develop/decisions/variants.md says why one of our own isn't.
 //
 // # What a network is asked
 //
