@@ -17,6 +17,7 @@ import (
 	"github.com/biogo/hts/bam"
 	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/genome"
@@ -426,6 +427,63 @@ func TestFaultyRecords(t *testing.T) {
 			Records: 27, WithoutBases: 2, Spliced: 1, Beyond: 2, Contradicted: 2, Segments: 20, Regions: 1,
 		}, n, name)
 	}
+}
+
+// A substitution beside a deletion, in all reads but one, is called with the same depths and qualities whether the bases that
+// equal the reference are spelt out or written as =. A caller that takes = for an unknown base hears one of two alleles alone.
+func TestEqualSignsBesideADeletion(t *testing.T) {
+	l := newLaboratory(t, 24, 3_000)
+	ref := l.genome.Contigs[0].Seq
+	want := []string{l.plant("c1", 1_000, false), l.plant("c1", 1_020, true)}
+	spelt := l.reads("c1", 300, 2_500, 20)
+	l.edits = make(map[string]map[int]byte)
+	spelt = append(spelt, l.reads("c1", 300, 2_500, 1)...)
+	for i := range spelt {
+		spelt[i].name = fmt.Sprint("read-", i)
+	}
+
+	equal := slices.Clone(spelt)
+	signs := 0
+	for i := range equal {
+		// The reads have one deleted base at most, behind this many.
+		before := len(ref)
+		if strings.Contains(equal[i].cigar, "D") {
+			_, err := fmt.Sscanf(equal[i].cigar, "%dM1D", &before)
+			require.NoError(t, err)
+		}
+		seq := []byte(equal[i].seq)
+		for k := range seq {
+			at := equal[i].pos + k
+			if k >= before {
+				at++
+			}
+			if seq[k] == ref[at] {
+				seq[k] = '='
+				signs++
+			}
+		}
+		equal[i].seq = string(seq)
+	}
+	require.Greater(t, signs, 21*2_000)
+
+	called := func(reads []alignment) (calls []*streampb.Call) {
+		a, err := aligned.Read(bytes.NewReader(toBAM(t, l.file(reads, true))), l.genome)
+		require.NoError(t, err)
+		n, err := a.Call(t.Context(), aligned.Options{}, func(r *aligned.Region) error {
+			calls = append(calls, r.Calls...)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Zero(t, n.Faulty())
+		return calls
+	}
+	letters, signed := called(spelt), called(equal)
+	require.Equal(t, want, passing(letters))
+	require.Len(t, signed, len(letters))
+	for i, c := range letters {
+		require.True(t, proto.Equal(c, signed[i]), "%v and %v", c, signed[i])
+	}
+	require.EqualValues(t, 21, letters[0].GetDepth())
 }
 
 // Of the samples in a file one is called, or all as one.
