@@ -6,7 +6,7 @@ type LeftOut struct {
 	Alleles      int // haplotypes of one allele of a cluster, that has more than maxCluster stronger ones
 	Combinations int // of an allele with others, where not all combinations fit into maxHaplotypes
 	Proposals    int // that reads seem to have, beyond maxComplex or with more changes than maxComplexParts
-	Wide         int // clusters in which reads' haplotypes weren't looked for, as they are wider than maxWindow
+	Wide         int // clusters in which no haplotypes of reads were searched, as they are wider than maxWindow
 }
 
 // Add adds what another region, or another evaluation, left out.
