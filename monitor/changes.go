@@ -18,12 +18,16 @@ type Event struct {
 // maxRows is how many rows one event has at most.
 const maxRows = 500
 
+// maxNamed is how many genes of samples are named for one event, at well under a millisecond each: who follows the topics waits for that long.
+const maxNamed = 100
+
 // Least times between two events of a kind.
 const (
 	summaryEvery  = time.Second
 	channelsEvery = time.Second
 	depthEvery    = 2 * time.Second
 	rowsEvery     = 250 * time.Millisecond
+	namesEvery    = time.Second
 	problemsEvery = time.Second
 )
 
@@ -33,8 +37,8 @@ type unsent struct {
 	depth    map[contigKey]bool
 	alerts   map[string]bool
 	// When each kind was last sent.
-	summaryAt, channelsAt, depthAt, rowsAt, problemsAt time.Time
-	points                                             time.Time // of the history
+	summaryAt, channelsAt, depthAt, rowsAt, namesAt, problemsAt time.Time
+	points                                                      time.Time // of the history
 }
 
 func newUnsent() unsent {
@@ -78,6 +82,14 @@ func (v *View) Changes(now time.Time) []Event {
 			clear(v.unsent.alerts)
 		}
 	}
+	if v.namer != nil && due(&v.unsent.namesAt, namesEvery) {
+		if rows := v.namer.Changed(maxNamed); len(rows) > 0 {
+			for _, row := range rows {
+				v.named[row.ID] = row
+			}
+			out = append(out, eventOf(EventDiplotypes, Diplotypes{Upsert: rows}))
+		}
+	}
 	if due(&v.unsent.problemsAt, problemsEvery) {
 		if p := v.updateProblems(now); len(p.Upsert) > 0 || len(p.Remove) > 0 {
 			out = append(out, eventOf(EventProblems, p))
@@ -109,7 +121,15 @@ func (v *View) Whole(now time.Time) []Event {
 		problems.Upsert = append(problems.Upsert, *p)
 	}
 	sortProblems(problems.Upsert)
-	return append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.alerts)))), eventOf(EventProblems, problems))
+	out = append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.alerts)))))
+	if v.namer != nil {
+		named := Diplotypes{Upsert: []Diplotype{}}
+		for _, id := range slices.Sorted(maps.Keys(v.named)) {
+			named.Upsert = append(named.Upsert, v.named[id])
+		}
+		out = append(out, eventOf(EventDiplotypes, named))
+	}
+	return append(out, eventOf(EventProblems, problems))
 }
 
 // changes takes the rows that have changed, as many as fit into one event.

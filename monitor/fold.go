@@ -45,6 +45,8 @@ type View struct {
 	bins      int // of all regions
 	variants  variantTable
 	alerts    map[string]*receivedAlert
+	namer     Namer // nil: no alleles are named
+	named     map[string]Diplotype
 	letters   map[letterKey]*letters
 	positions map[position]letterKey // of dead letters
 	order     []position             // oldest first
@@ -73,6 +75,9 @@ func NewView(topics stream.Topics, limits Limits) *View {
 		unsent: newUnsent(),
 	}
 }
+
+// Name has the alleles of samples named from now on.
+func (v *View) Name(n Namer) { v.namer, v.named = n, make(map[string]Diplotype) }
 
 // Topics are those that the view is a fold of. That of alerts may not exist.
 func (v *View) Topics() []string {
@@ -106,6 +111,12 @@ func (v *View) Add(rec stream.Record) error {
 		}
 		if e != nil {
 			v.variants.add(e, rec)
+		}
+		if v.namer != nil {
+			if err := v.namer.Add(rec); err != nil {
+				return err
+			}
+			v.leftOut["samples of named alleles"] = v.namer.LeftOut()
 		}
 	case v.topics.Alerts:
 		a, _, err := alert.Decode(rec)

@@ -2,7 +2,10 @@ package monitor
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
+
+	"github.com/porestream/porestream/stream"
 )
 
 // The events of GET /api/events, by the name that the stream gives them. API.md
@@ -15,6 +18,8 @@ const (
 	EventVariants = "variants" // Variants
 	EventAlerts   = "alerts"   // Alerts
 	EventProblems = "problems" // Problems
+	// EventDiplotypes comes where the server has definitions of named alleles.
+	EventDiplotypes = "diplotypes" // Diplotypes
 )
 
 // Hello is the first event of every connection. Everything is sent anew after it.
@@ -318,6 +323,41 @@ type Alert struct {
 	Severity string    `json:"severity"` // as the panel has it
 	Evidence string    `json:"evidence"` // in words
 	Updated  time.Time `json:"updated"`
+}
+
+// Diplotypes are changes of what samples have of genes.
+type Diplotypes struct {
+	Upsert []Diplotype `json:"upsert"`
+}
+
+// Diplotype is the named alleles that a sample has of a gene, as docs/consume/diplotypes.md describes them.
+type Diplotype struct {
+	ID           string   `json:"id"` // sample/gene
+	Sample       string   `json:"sample"`
+	Gene         string   `json:"gene"`
+	Status       string   `json:"status"`     // PROVISIONAL or FINAL
+	Diplotypes   []string `json:"diplotypes"` // several, if the calls don't show which; none: Reason says why
+	AlsoPossible []string `json:"also_possible"`
+	Unexamined   []string `json:"not_looked_at"` // alleles of which all positions are missing
+	Missing      []string `json:"missing"`       // positions of which nothing, or only one copy, is known
+	Positions    int      `json:"positions"`     // of the gene
+	UnknownBases []string `json:"unknown_bases"`
+	Reason       string   `json:"reason"`
+	Definitions  string   `json:"definitions"` // their version
+}
+
+// Text is all of it in one line, in which any difference shows.
+func (d *Diplotype) Text() string {
+	return fmt.Sprintf("%s %q %q %q %q %q %s", d.Status, d.Diplotypes, d.AlsoPossible, d.Unexamined, d.Missing, d.UnknownBases, d.Reason)
+}
+
+// Namer names the alleles of samples by the records of the topic of variants.
+type Namer interface {
+	Add(rec stream.Record) error
+	// Changed are genes of samples of which something else is said now, so many at most.
+	Changed(most int) []Diplotype
+	// LeftOut is how many samples aren't named, as there is a limit.
+	LeftOut() int
 }
 
 // Problems are changes of the list of problems, which somebody should check.

@@ -21,6 +21,7 @@ import (
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/livepage"
+	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/internal/tracing"
 	"github.com/porestream/porestream/monitor/ops"
@@ -173,7 +174,7 @@ func run(ctx context.Context, cfg config) error {
 	}
 	live := livepage.Config{
 		Client: client, Topics: topics, Kind: "processor", Stages: stages, Version: cli.Version, Interval: cfg.reports.Interval,
-		Registry: reg, Token: token, Advertise: cfg.page.Advertise, Logger: logger,
+		Registry: reg, Token: token, Advertise: cfg.page.Advertise, Namer: pipeline.NamerOf(engines), Logger: logger,
 	}
 	if regions != nil {
 		live.Depths, live.Reads = regions.Depths, processor.ReadsOf(regions)

@@ -89,6 +89,8 @@ type Config struct {
 	// and Reads those of the regions that this process holds; nil: it holds none.
 	Depths func(now time.Time, limit int) []*streampb.DepthReport
 	Reads  page.Reads
+	// Namer makes what names the alleles of samples; nil: none are named.
+	Namer func() monitor.Namer
 	// Server shows the page; nil: it is not served.
 	Server    *ops.Server
 	Token     ops.Token
@@ -129,8 +131,14 @@ func New(cfg Config) *Page {
 	}
 	pages := page.Config{
 		Version: cfg.Version, Instance: p.reporter.Instance(), Started: p.reporter.Started(), Token: cfg.Token,
-		NewView: func() *monitor.View { return monitor.NewView(cfg.Topics, monitor.Limits{}) },
-		Follow:  p.follow, Eager: cfg.Eager, Logger: cfg.Logger,
+		NewView: func() *monitor.View {
+			view := monitor.NewView(cfg.Topics, monitor.Limits{})
+			if cfg.Namer != nil {
+				view.Name(cfg.Namer())
+			}
+			return view
+		},
+		Follow: p.follow, Eager: cfg.Eager, Logger: cfg.Logger,
 	}
 	pages.Local = cfg.Reads
 	p.server = page.New(pages)

@@ -228,7 +228,7 @@ func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
 			return nil, err
 		}
 	}
-	sample, touched, kept := f.touched(v, ref)
+	sample, touched, kept := f.namer.touched(v, ref)
 	switch {
 	case !kept:
 		return nil, nil
@@ -255,8 +255,8 @@ func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
 }
 
 // touched are the genes at whose positions an event says something; kept: the event is of a region that has some, or of the region beside.
-func (f *DiplotypeFold) touched(v *event.Variant, ref *event.Reference) (sample string, genes []*diplotype.Definitions, kept bool) {
-	for _, d := range f.namer.genes {
+func (n *Namer) touched(v *event.Variant, ref *event.Reference) (sample string, genes []*diplotype.Definitions, kept bool) {
+	for _, d := range n.genes {
 		first, last := reach(d)
 		near := func(pos int64) bool {
 			return int(pos) > first-2*align.RegionWidth && int(pos) < last+2*align.RegionWidth

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -62,5 +64,62 @@ func TestDiplotypesInAnyOrder(t *testing.T) {
 			}
 		}
 		require.Equal(t, "FINAL s cI *2/*2", said[len(said)-1])
+
+		// The page's board, asked now and then, comes to the same.
+		b := NewDiplotypeBoard(l.namer)
+		var row monitor.Diplotype
+		for i, rec := range records {
+			require.NoError(t, b.Add(rec))
+			if rng.IntN(3) == 0 || i == len(records)-1 {
+				for _, row = range b.Changed(100) {
+					require.Equal(t, "s/cI", row.ID)
+				}
+			}
+		}
+		require.Equal(t, "FINAL", row.Status)
+		require.Equal(t, []string{"*2/*2"}, row.Diplotypes)
+		require.Empty(t, b.Changed(100))
+	}
+}
+
+// TestBoardOfManySamples: genes are named a few at a time, and samples beyond the limit are counted, not kept.
+func TestBoardOfManySamples(t *testing.T) {
+	b := NewDiplotypeBoard(newLab(t).namer)
+	for i := range mostNamedSamples + 3 {
+		sample := fmt.Sprintf("barcode%03d", i)
+		o, err := event.FromReference(&streampb.Reference{Run: "run", Sample: sample, Contig: "J02459.1", Start: 36864, End: 40960, Revision: 9, Provisional: true}).Record("variants")
+		require.NoError(t, err)
+		require.NoError(t, b.Add(stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers}))
+	}
+	require.Equal(t, 3, b.LeftOut())
+	seen := make(map[string]bool)
+	for range 4 {
+		rows := b.Changed(mostNamedSamples / 4)
+		require.Len(t, rows, mostNamedSamples/4)
+		for _, row := range rows {
+			seen[row.ID] = true
+		}
+	}
+	require.Len(t, seen, mostNamedSamples)
+	require.Empty(t, b.Changed(1))
+}
+
+// BenchmarkBoard is 96 samples of a gene with a stretch each that changes: what a second of the page costs, records and naming.
+func BenchmarkBoard(b *testing.B) {
+	l := newLab(b)
+	board := NewDiplotypeBoard(l.namer)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		o, err := event.FromReference(&streampb.Reference{
+			Run: "run", Sample: fmt.Sprintf("barcode%02d", i%96), Contig: "J02459.1", Start: 36864, End: 40960, Revision: uint64(i + 1), Provisional: true,
+			Blocks: []*streampb.ReferenceBlock{{Start: 36864, End: 40960, Depth: uint32(i/96 + 1), MinDepth: uint32(i/96 + 1), Quality: 50, PhredLikelihoods: []uint32{0, 60, 640}}},
+		}).Record("variants")
+		if err == nil {
+			err = board.Add(stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		board.Changed(100)
 	}
 }

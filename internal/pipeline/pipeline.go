@@ -295,7 +295,7 @@ func (r *run) servePage(ctx context.Context) (stop func()) {
 		Channels: func() map[string][]ingest.Channels {
 			return map[string][]ingest.Channels{"recording": r.ingested.Channels()}
 		},
-		Server: r.cfg.Page.Server, Token: r.cfg.Page.Token, Eager: true, Logger: r.cfg.Logger,
+		Namer: NamerOf(r.engines), Server: r.cfg.Page.Server, Token: r.cfg.Page.Token, Eager: true, Logger: r.cfg.Logger,
 	})
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup

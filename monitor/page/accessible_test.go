@@ -25,6 +25,7 @@ func TestPageIsAccessible(t *testing.T) {
 		dialog  = `document.getElementById("detail").open && !document.getElementById("pileup-body").hidden`
 		first   = `document.querySelector(".grid-body .grid-row").click()`
 		plate   = `document.querySelectorAll("#plate-table tbody td").length === 96 * 60`
+		genes   = `document.querySelectorAll("#genes-table tbody td").length === 96 * 13`
 		trouble = `document.getElementById("problems").children.length === 3`
 	)
 	for _, tt := range []struct {
@@ -48,6 +49,9 @@ func TestPageIsAccessible(t *testing.T) {
 		{"plate, light", plateOf, desk, "", plate, ""},
 		{"plate, dark", plateOf, dark, "", plate, ""},
 		{"plate, phone", plateOf, phone, `document.querySelector("#plate-table tbody td").click()`, plate, `document.getElementById("plate-readout").textContent.startsWith("barcode01, ")`},
+		{"genes, light", genesOf, desk, "", genes, ""},
+		{"genes, dark", genesOf, dark, "", genes, ""},
+		{"genes, phone", genesOf, phone, `document.querySelector("#genes-table tbody td").click()`, genes, `document.getElementById("genes-readout").textContent.startsWith("barcode01, CYP2B6: final, *1/*2")`},
 		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,6 +76,9 @@ func TestPageIsAccessible(t *testing.T) {
 
 // plateOf is a plate of 96 barcodes and 60 markers.
 func plateOf() pagetest.Scene { return pagetest.Plate(96, 60) }
+
+// genesOf is a plate of 96 barcodes and 13 genes.
+func genesOf() pagetest.Scene { return pagetest.Genes(96, 13) }
 
 // audit runs axe-core in the tab. It is put there past the policy, as developer tools are.
 func audit(t *testing.T, tab *browser.Tab, axe string) {

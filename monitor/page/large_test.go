@@ -183,3 +183,42 @@ func TestPlateOfOneSampleIsNone(t *testing.T) {
 	wait(t, tab, `document.querySelectorAll("#alerts li").length === 4`)
 	assert.True(t, ask[bool](t, tab, `document.getElementById("plate").hidden`))
 }
+
+// TestSamplesByGenes shows the named alleles of 96 samples: what isn't covered and what else is possible stands in the cell, a pair beside others is never shown as settled, and
+// only cells that have changed are touched.
+func TestSamplesByGenes(t *testing.T) {
+	const samples, genes = 96, 13
+	scene := pagetest.Genes(samples, genes)
+	s := serve(t, scene)
+	tab := visit(t, s, night)
+	wait(t, tab, fmt.Sprintf(`document.querySelectorAll("#genes-table tbody td").length === %d`, samples*genes))
+	type cell struct{ Text, Kind string }
+	at := func(row, column int) cell {
+		return ask[cell](t, tab, fmt.Sprintf(`(({ innerText, dataset }) => ({ Text: innerText.replace("\n", " | "), Kind: dataset.kind }))(document.querySelector('#genes-table tbody tr:nth-child(%d)').cells[%d])`, row, column))
+	}
+	for place, want := range map[[2]int]cell{
+		{1, 1}: {"*1/*2", "clear"}, {2, 1}: {"*1/*3 | or 1 more", "doubt"}, {3, 1}: {"*1/*4 | or 3 more, 2 of 8 not covered", "doubt"}, {4, 1}: {"n/c", "blind"},
+		{5, 1}: {"*1/*6 | 1 of 8 not covered", "other"}, {6, 1}: {"*1/*7 … | 3 of 8 not covered", "doubt"},
+	} {
+		assert.Equal(t, want, at(place[0], place[1]), "%v", place)
+	}
+	ask[bool](t, tab, `(() => {
+		window.touched = 0;
+		new MutationObserver((all) => { touched += all.length; }).observe(document.getElementById("genes-table"), { subtree: true, childList: true, attributes: true, characterData: true });
+		return true;
+	})()`)
+	next := scene.Diplotypes[5*genes]
+	next.Status, next.Missing, next.Unexamined, next.Diplotypes = "FINAL", nil, nil, []string{"*1/*9"}
+	s.feed.Diplotypes(append([]monitor.Diplotype{next}, scene.Diplotypes[:5*genes]...)...)
+	wait(t, tab, `document.querySelector('#genes-table tbody tr:nth-child(6)').cells[1].textContent === "*1/*9"`)
+	assert.Equal(t, cell{"*1/*9", "clear"}, at(6, 1))
+	assert.LessOrEqual(t, ask[int](t, tab, `touched`), 4)
+
+	ask[bool](t, tab, `(document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "g", bubbles: true })), true)`)
+	wait(t, tab, `document.activeElement.id === "genes-frame"`)
+	for _, key := range []string{"ArrowDown", "ArrowDown"} {
+		ask[bool](t, tab, fmt.Sprintf(`(document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "%s", bubbles: true, cancelable: true })), true)`, key))
+	}
+	wait(t, tab, `document.getElementById("genes-readout").textContent === "barcode03, CYP2B6: final, *1/*4; also possible: *1/*10, *2/*11, *3/*12; not covered: rs803, rs1021"`)
+	assert.True(t, ask[bool](t, visit(t, serve(t, pagetest.Lambda()), desk), `document.getElementById("alleles").hidden`), "without definitions there is no table")
+}

@@ -7,6 +7,7 @@ import { byId, forgetColours, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { FlowCellView } from "./flowcell.js";
 import { age, clock, instant, whole } from "./format.js";
+import { GenesView } from "./genes.js";
 import { HeroView } from "./hero.js";
 import { keys } from "./keys.js";
 import { showAlerts, showPipeline, showProblems, showProcesses, showRuns } from "./panels.js";
@@ -26,6 +27,7 @@ const flowCell = new FlowCellView();
 const detail = new DetailView(store, (row) => depth.goTo(row.sample, row.contig, row.pos));
 const depth = new DepthView(store, (id) => detail.open(id));
 const plate = new PlateView();
+const genes = new GenesView();
 const table = new VariantTable(store, (id) => detail.open(id));
 
 let connection = "connecting";
@@ -69,6 +71,7 @@ function show() {
     showAlerts(store.alerts);
     plate.update(store.alerts);
   }
+  if (parts.has("diplotypes")) genes.update(store.diplotypes);
 }
 
 function foot() {
@@ -178,7 +181,7 @@ function nextTheme() {
 byId("theme").addEventListener("click", nextTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 showTheme();
-keys({ flowCell, depth, plate, table, nextTheme });
+keys({ flowCell, depth, plate, genes, table, nextTheme });
 
 setInterval(banner, 1000);
 for (const [target, event] of [[window, "online"], [document, "visibilitychange"], [window, "focus"]]) {

@@ -3,7 +3,7 @@
 
 import { byId } from "./dom.js";
 
-export function keys({ flowCell, depth, plate, table, nextTheme }) {
+export function keys({ flowCell, depth, plate, genes, table, nextTheme }) {
   const help = byId("help-dialog");
   const on = byId("keys-on");
   try {
@@ -37,6 +37,7 @@ export function keys({ flowCell, depth, plate, table, nextTheme }) {
     "/": () => table.focusFind(),
     w: () => go("watch"),
     m: () => plate.focus(),
+    g: () => genes.focus(),
     p: () => go("problems-panel"),
     l: () => go("pipeline"),
     t: nextTheme,

@@ -14,6 +14,7 @@ export class Store {
     this.contigs = new Map(); // sample and name → contig
     this.variants = new Map(); // id → row; a row is replaced, never changed
     this.alerts = new Map();
+    this.diplotypes = new Map();
     this.problems = new Map();
     this.since = Infinity; // when the connection began, by the server's clock
     this.variantsChanged = 0; // grows with every change of variants
@@ -30,7 +31,7 @@ export class Store {
         this.hello = data;
         // All of it is sent again. Each part stays on the page until its first event is there.
         this.since = instant(data.server_time) || Infinity;
-        this.stale = new Set(["summary", "depth", "alerts", "problems"]);
+        this.stale = new Set(["summary", "depth", "alerts", "diplotypes", "problems"]);
         return "hello";
       case "summary":
         this.#summary(data);
@@ -49,6 +50,10 @@ export class Store {
         if (this.stale.delete("alerts")) this.alerts = new Map();
         for (const alert of data.upsert ?? []) this.alerts.set(alert.id, alert);
         return "alerts";
+      case "diplotypes":
+        if (this.stale.delete("diplotypes")) this.diplotypes = new Map();
+        for (const row of data.upsert ?? []) this.diplotypes.set(row.id, row);
+        return "diplotypes";
       case "problems":
         if (this.stale.delete("problems")) this.problems = new Map();
         for (const problem of data.upsert ?? []) this.problems.set(problem.id, problem);

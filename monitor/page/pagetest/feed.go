@@ -28,7 +28,9 @@ type Scene struct {
 	Depth    monitor.Depth
 	Variants []monitor.Variant
 	Alerts   []monitor.Alert
-	Problems []monitor.Problem
+	// Diplotypes are named alleles; nil: the server has no definitions.
+	Diplotypes []monitor.Diplotype
+	Problems   []monitor.Problem
 	// Detail answers for a variant; nil: no pileup, in words.
 	Detail func(monitor.Variant) monitor.Detail
 }
@@ -120,6 +122,16 @@ func (f *Feed) Alerts(alerts ...monitor.Alert) {
 		f.scene.Alerts = append(slices.DeleteFunc(f.scene.Alerts, func(b monitor.Alert) bool { return a.ID == b.ID }), a)
 	}
 	f.send(monitor.EventAlerts, monitor.Alerts{Upsert: alerts})
+}
+
+// Diplotypes adds rows or puts them in place of those with their ids.
+func (f *Feed) Diplotypes(rows ...monitor.Diplotype) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, row := range rows {
+		f.scene.Diplotypes = append(slices.DeleteFunc(f.scene.Diplotypes, func(d monitor.Diplotype) bool { return row.ID == d.ID }), row)
+	}
+	f.send(monitor.EventDiplotypes, monitor.Diplotypes{Upsert: rows})
 }
 
 // Problems adds problems, and takes away those that are named.
@@ -293,6 +305,9 @@ func (f *Feed) enter(page chan message) {
 		first = append(first, encode(monitor.EventVariants, monitor.Variants{Upsert: chunk, Remove: []string{}}))
 	}
 	first = append(first, encode(monitor.EventAlerts, monitor.Alerts{Upsert: s.Alerts}), encode(monitor.EventProblems, monitor.Problems{Upsert: s.Problems, Remove: []string{}}))
+	if s.Diplotypes != nil {
+		first = append(first, encode(monitor.EventDiplotypes, monitor.Diplotypes{Upsert: s.Diplotypes}))
+	}
 	for _, m := range first {
 		page <- m
 	}

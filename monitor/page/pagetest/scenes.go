@@ -110,6 +110,32 @@ func Plate(samples, markers int) Scene {
 	return s
 }
 
+// Genes is Lambda with so many barcodes and named alleles of genes, in the states that they have while a run goes on and at its end.
+func Genes(samples, genes int) Scene {
+	s := Lambda()
+	names := []string{"CYP2B6", "CYP2C19", "CYP2C9", "CYP3A5", "CYP4F2", "DPYD", "IFNL3", "NAT2", "NUDT15", "SLCO1B1", "TPMT", "UGT1A1", "VKORC1"}
+	for i := range samples {
+		for j := range genes {
+			d := monitor.Diplotype{Sample: fmt.Sprintf("barcode%02d", i+1), Gene: names[j], Status: "FINAL", Diplotypes: []string{fmt.Sprintf("*1/*%d", 2+(i+j)%17)}, Positions: 8 + 3*j, Definitions: "3.1"}
+			d.ID = d.Sample + "/" + d.Gene
+			switch (i + 3*j) % 7 {
+			case 1:
+				d.Diplotypes = append(d.Diplotypes, "*2/*4")
+			case 2:
+				d.Missing, d.AlsoPossible = []string{"rs803", "rs1021"}, []string{"*1/*10", "*2/*11", "*3/*12"}
+			case 3:
+				d.Diplotypes, d.UnknownBases, d.Reason = nil, []string{"rs7817"}, "bases that no allele has"
+			case 4:
+				d.Missing = []string{"rs803"}
+			case 5:
+				d.Status, d.Missing, d.Unexamined = "PROVISIONAL", []string{"rs803", "rs1021", "rs7817"}, []string{"*9"}
+			}
+			s.Diplotypes = append(s.Diplotypes, d)
+		}
+	}
+	return s
+}
+
 // Large is a full PromethION flow cell and n variants on 24 contigs of two samples.
 func Large(n int) Scene {
 	s := running(Empty(), 12.4e6)

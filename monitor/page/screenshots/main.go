@@ -58,7 +58,7 @@ func run(ctx context.Context) error {
 		scenes := map[string]func() pagetest.Scene{
 			"lambda": pagetest.Lambda, "troubled": pagetest.Troubled, "behind": pagetest.Behind, "empty": pagetest.Empty,
 			"large": func() pagetest.Scene { return pagetest.Large(5000) },
-			"plate": func() pagetest.Scene { return pagetest.Plate(96, 60) },
+			"plate": func() pagetest.Scene { return pagetest.Plate(96, 60) }, "genes": func() pagetest.Scene { return pagetest.Genes(96, 13) },
 		}
 		chosen, known := scenes[*scene]
 		if !known {
