@@ -120,8 +120,8 @@ func TestNetworksThatDoNotFit(t *testing.T) {
 	}
 }
 
-// panel is a watch on lambda's gene cI with so many models.
-func panel(t testing.TB, models int) (*genome.Genome, *annotate.Annotator, *watchlist.Watch) {
+// panel is a watch on lambda's gene cI with so many models, and on so many alleles all over the genome.
+func panel(t testing.TB, models, alleles int) (*genome.Genome, *annotate.Annotator, *watchlist.Watch) {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata", "lambda")
 	g, err := genome.Load(filepath.Join(dir, "reference.fa"))
@@ -143,6 +143,11 @@ func panel(t testing.TB, models int) (*genome.Genome, *annotate.Annotator, *watc
 		require.NoError(t, os.CopyFS(filepath.Join(beside, name), folder(t, "cI", string(protein), codons, spec(2*codons*len(residues), 1).ONNX(t))))
 		text += fmt.Sprintf("- {id: r%d, model: {folder: %s, output: o}}\n", i, name)
 	}
+	for i := range alleles {
+		contig := g.Contigs[0]
+		at := i * len(contig.Seq) / alleles
+		text += fmt.Sprintf("- {id: a%d, match: {vcf: \"%s:%d:%c:%s\"}}\n", i, contig.Name, at+1, contig.Seq[at], transition[string(contig.Seq[at])])
+	}
 	path := filepath.Join(beside, "panel.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	p, err := watchlist.Load(path)
@@ -159,12 +164,15 @@ func panel(t testing.TB, models int) (*genome.Genome, *annotate.Annotator, *watc
 	return g, a, w
 }
 
+// transition has for each base the one that replaces it.
+var transition = map[string]string{"A": "G", "C": "T", "G": "A", "T": "C"}
+
 // changeAt is an allele of cI that all reads show.
 func changeAt(t testing.TB, g *genome.Genome, a *annotate.Annotator, pos int, revision uint64, reads uint32) *event.Variant {
 	t.Helper()
 	contig := g.Contigs[0]
 	ref := string(contig.Seq[pos-1 : pos])
-	alt := map[string]string{"A": "G", "C": "T", "G": "A", "T": "C"}[ref]
+	alt := transition[ref]
 	id, err := vrs.AlleleID(contig.Digest(), contig.Seq, pos-1, ref, alt)
 	require.NoError(t, err)
 	annotation, err := a.Annotate(contig.Name, pos, ref, alt)
@@ -178,9 +186,17 @@ func changeAt(t testing.TB, g *genome.Genome, a *annotate.Annotator, pos int, re
 
 // BenchmarkEventToAnswer is the cost of an event until the answers that follow from it are there: 96 samples with 20 changes each,
 // a panel of 25 models of 700 residues, one core (-cpu 1). p99-ms is the greatest of all but a hundredth of the events, p99-cpu-ms the same of
-// the processor time, which other programs of the machine don't add to.
+// the processor time, which other programs of the machine don't add to. Once with these models alone, and once with 10,000 alleles beside.
 func BenchmarkEventToAnswer(b *testing.B) {
-	g, a, w := panel(b, 25)
+	_, _, alone := panel(b, 1, 0)
+	start := alone.Targets()[0].Start
+	for _, alleles := range []int{0, 10_000} {
+		b.Run(fmt.Sprintf("alleles=%d", alleles), func(b *testing.B) { eventToAnswer(b, alleles, start) })
+	}
+}
+
+func eventToAnswer(b *testing.B, alleles, start int) {
+	g, a, w := panel(b, 25, alleles)
 	const samples = 96
 	trackers := make([]*watchlist.Tracker, samples)
 	cover := func(t *watchlist.Tracker, depth int, revision uint64) {
@@ -191,7 +207,6 @@ func BenchmarkEventToAnswer(b *testing.B) {
 			})
 		}
 	}
-	start := w.Targets()[0].Start
 	for i := range trackers {
 		trackers[i] = w.NewTracker(fmt.Sprint(i))
 		cover(trackers[i], 60, 1)
