@@ -66,7 +66,7 @@ func sequenceOf(bases []base) string {
 // PORESTREAM_RECORDING names a recording of which all reads are compared, instead of
 // some that are shipped.
 func TestWindowsCallAsTheWholeRead(t *testing.T) {
-	const least = 0.996
+	const least = 0.996 // 99.65 % of four reads of lambda, with what windows share today
 	reads := 4
 	recording := filepath.Join("..", "testdata", "lambda", "reads.pod5")
 	if named := os.Getenv("PORESTREAM_RECORDING"); named != "" {
