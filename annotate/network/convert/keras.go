@@ -57,17 +57,35 @@ type kerasConfig struct {
 	Threshold  float64         `json:"threshold"`
 }
 
+// kerasOptions are what a layer is called with besides values.
+type kerasOptions struct {
+	Training json.RawMessage `json:"training"`
+}
+
+// check refuses a layer that is to do always what others do in training alone: leave values out at random, or normalise by the batch.
+func (o *kerasOptions) check(layer string) error {
+	switch string(o.Training) {
+	case "", "null", "false":
+		return nil
+	}
+	return fmt.Errorf("layer %s is called as in training, which is not known", layer)
+}
+
 // inputs are the names of the layers that a layer is called with.
 func (l *kerasLayer) inputs() ([]string, error) {
 	if len(l.Inbound) != 1 {
 		return nil, fmt.Errorf("layer %s is called %d times, not once", l.Name, len(l.Inbound))
 	}
 	var call struct {
-		Args []json.RawMessage `json:"args"`
+		Args    []json.RawMessage `json:"args"`
+		Options kerasOptions      `json:"kwargs"`
 	}
 	if json.Unmarshal(l.Inbound[0], &call) == nil {
 		var names []string
-		var err error
+		err := call.Options.check(l.Name)
+		if err != nil {
+			return nil, err
+		}
 		for _, a := range call.Args {
 			if names, err = callsOf(a, 0, names); err != nil {
 				return nil, fmt.Errorf("layer %s is called with what isn't understood: %w", l.Name, err)
@@ -84,6 +102,15 @@ func (l *kerasLayer) inputs() ([]string, error) {
 		var name string
 		if len(value) == 0 || json.Unmarshal(value[0], &name) != nil {
 			return nil, fmt.Errorf("layer %s is called with what isn't understood", l.Name)
+		}
+		var options kerasOptions
+		if len(value) > 3 {
+			if json.Unmarshal(value[3], &options) != nil {
+				return nil, fmt.Errorf("layer %s is called with what isn't understood", l.Name)
+			}
+		}
+		if err := options.check(l.Name); err != nil {
+			return nil, err
 		}
 		names = append(names, name)
 	}
@@ -132,6 +159,7 @@ type keras struct {
 	weights *hdf5.Object // model_weights
 	// numbered are, of Keras 3, the groups of weights by layer, in which they are numbered.
 	numbered map[string]*hdf5.Object
+	room     int // bytes of weights that the file has besides those that were read
 	g        *onnxgraph.Graph
 	layers   map[string]*kerasLayer
 	uses     map[string]int // of each layer's value
@@ -172,7 +200,7 @@ func buildKeras(data []byte) (onnx []byte, context int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	k := newKeras()
+	k := newKeras(len(data))
 	if k.weights, err = root.Open("model_weights"); err != nil {
 		return nil, 0, fmt.Errorf("it has no weights of layers: %w", err)
 	}
@@ -408,8 +436,16 @@ func (k *keras) activation(l *kerasLayer, x value) (value, error) {
 }
 
 func (k *keras) normalisation(l *kerasLayer, channels int) (*affine, error) {
-	if axis := strings.Trim(string(l.Config.Axis), "[] "); axis != "-1" && axis != "2" {
-		return nil, fmt.Errorf("layer %s normalises axis %s, not channels", l.Name, axis)
+	// Keras 2 has a list of one.
+	var axes []int
+	if json.Unmarshal(l.Config.Axis, &axes) != nil {
+		axes = []int{0}
+		if json.Unmarshal(l.Config.Axis, &axes[0]) != nil {
+			return nil, fmt.Errorf("layer %s normalises an axis that isn't understood", l.Name)
+		}
+	}
+	if axis := one(axes); axis != -1 && axis != 2 {
+		return nil, fmt.Errorf("layer %s normalises axis %d, not channels", l.Name, axis)
 	}
 	if channels < 1 || channels > maxChannels { // before memory is taken for so many
 		return nil, fmt.Errorf("layer %s normalises %d channels", l.Name, channels)
@@ -504,6 +540,7 @@ func (k *keras) convolution(l *kerasLayer, x value, then *affine) (value, error)
 // layerWeights finds the weights of a layer by their last names, such as kernel:0: how deep they lie in the layer's group differs between versions of Keras.
 type layerWeights struct {
 	layer string
+	room  *int // see keras
 	all   map[string]*hdf5.Object
 	seen  int // links
 	err   error
@@ -511,10 +548,14 @@ type layerWeights struct {
 
 // weightsOf are the weights of a layer, which has those names in that order.
 func (k *keras) weightsOf(layer string, names []string) *layerWeights {
+	var w *layerWeights
 	if k.numbered != nil {
-		return numberedWeights(k.numbered[layer], layer, names)
+		w = numberedWeights(k.numbered[layer], layer, names)
+	} else {
+		w = newLayerWeights(k.weights, layer)
 	}
-	return newLayerWeights(k.weights, layer)
+	w.room = &k.room
+	return w
 }
 
 func newLayerWeights(weights *hdf5.Object, layer string) *layerWeights {
@@ -578,6 +619,10 @@ func (w *layerWeights) get(name string, shape ...int) ([]float32, error) {
 	}
 	if fmt.Sprint(v.Shape) != fmt.Sprint(shape) {
 		return nil, fmt.Errorf("weight %s of layer %s has the shape %v, not %v", name, w.layer, v.Shape, shape)
+	}
+	// Many layers' groups may lead to one array, and a small file to more memory than there is.
+	if *w.room -= 4 * len(v.Data); *w.room < 0 {
+		return nil, fmt.Errorf("weight %s of layer %s is one more than the file has bytes for", name, w.layer)
 	}
 	if !finite(v.Data) {
 		return nil, fmt.Errorf("weight %s of layer %s has values that are no numbers", name, w.layer)

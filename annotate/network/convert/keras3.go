@@ -75,7 +75,12 @@ func buildKeras3(data []byte) (onnx []byte, context int, err error) {
 	if data, err = unzip(weights, maxKeras); err != nil {
 		return nil, 0, err
 	}
-	f, err := hdf5.Open(data)
+	return buildNumbered(model, data)
+}
+
+// buildNumbered is buildKeras for layers and the HDF5 file with their weights.
+func buildNumbered(model *kerasModel, weights []byte) (onnx []byte, context int, err error) {
+	f, err := hdf5.Open(weights)
 	if err != nil {
 		return nil, 0, fmt.Errorf("its %s: %w", weightsFile, err)
 	}
@@ -83,15 +88,15 @@ func buildKeras3(data []byte) (onnx []byte, context int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("its %s: %w", weightsFile, err)
 	}
-	k := newKeras()
+	k := newKeras(len(weights))
 	if k.numbered, err = groupsByLayer(root); err != nil {
 		return nil, 0, err
 	}
 	return k.build(model)
 }
 
-func newKeras() *keras {
-	return &keras{g: onnxgraph.New("splicing", false), layers: map[string]*kerasLayer{}, uses: map[string]int{}, values: map[string]value{}}
+func newKeras(bytes int) *keras {
+	return &keras{room: bytes, g: onnxgraph.New("splicing", false), layers: map[string]*kerasLayer{}, uses: map[string]int{}, values: map[string]value{}}
 }
 
 // groupsByLayer are the groups of weights by the names of the layers. Keras 3 names groups after the classes of layers, numbered, and
@@ -132,10 +137,10 @@ func groupsByLayer(root *hdf5.Object) (map[string]*hdf5.Object, error) {
 			}
 		}
 		if name == "" {
-			return nil, fmt.Errorf("its %s doesn't say which layer the weights %s are of, as early versions of Keras 3 wrote it: load it with a later one and save it again", weightsFile, link.Name)
+			return nil, fmt.Errorf("its %s doesn't say which layer the weights %q are of, as early versions of Keras 3 wrote it: load it with a later one and save it again", weightsFile, link.Name)
 		}
 		if groups[name] != nil {
-			return nil, fmt.Errorf("its %s has the weights of layer %s twice", weightsFile, name)
+			return nil, fmt.Errorf("its %s has the weights of layer %q twice", weightsFile, name)
 		}
 		groups[name] = vars
 	}

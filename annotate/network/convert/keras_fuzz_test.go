@@ -28,23 +28,58 @@ func FuzzKeras(f *testing.F) {
 	})
 }
 
-// FuzzKeras3 is the same for zips of Keras 3, of which the layers are what the fuzzer changes: a zip's checksums hide all else from it.
+// FuzzKeras3 is the same for what is in a zip of Keras 3, as a zip's checksums would hide it from the fuzzer.
 func FuzzKeras3(f *testing.F) {
-	tiny, err := os.ReadFile(filepath.Join("testdata", "tiny3.keras"))
-	require.NoError(f, err)
-	layers, _ := zipped(bytes.NewReader(tiny), int64(len(tiny)))
-	text, err := unzip(layers, maxLayersFile)
-	require.NoError(f, err)
-	f.Add(text)
-	f.Fuzz(func(t *testing.T, text []byte) {
+	text, weights := tiny3(f)
+	f.Add(text, weights)
+	f.Fuzz(func(t *testing.T, text, weights []byte) {
 		model, err := parseModel(text, "its "+layersFile)
+		var onnx []byte
+		if err == nil {
+			onnx, _, err = buildNumbered(model, weights)
+		}
 		if err != nil {
+			require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err)
 			return
 		}
-		k := newKeras()
-		k.numbered = map[string]*hdf5.Object{}
-		if _, _, err := k.build(model); err != nil {
-			require.False(t, strings.ContainsAny(err.Error(), "\n\r"))
-		}
+		require.NotEmpty(t, onnx)
 	})
+}
+
+// tiny3 is what is in the zip.
+func tiny3(tb testing.TB) (text, weights []byte) {
+	tb.Helper()
+	tiny, err := os.ReadFile(filepath.Join("testdata", "tiny3.keras"))
+	require.NoError(tb, err)
+	layers, numbered := zipped(bytes.NewReader(tiny), int64(len(tiny)))
+	text, err = unzip(layers, maxLayersFile)
+	require.NoError(tb, err)
+	weights, err = unzip(numbered, maxKeras)
+	require.NoError(tb, err)
+	return text, weights
+}
+
+// A file in which layers share arrays doesn't take more memory than it has bytes.
+func TestWeightsAreBoundedByTheFile(t *testing.T) {
+	text, weights := tiny3(t)
+	model, err := parseModel(text, "its "+layersFile)
+	require.NoError(t, err)
+	f, err := hdf5.Open(weights)
+	require.NoError(t, err)
+	root, err := f.Root()
+	require.NoError(t, err)
+	numbered, err := groupsByLayer(root)
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		bytes int
+		want  string
+	}{{len(weights), ""}, {100, "is one more than the file has bytes for"}} {
+		k := newKeras(tt.bytes)
+		k.numbered = numbered
+		if _, _, err = k.build(model); tt.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, tt.want)
+		}
+	}
 }
