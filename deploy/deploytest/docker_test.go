@@ -1,10 +1,13 @@
 package deploytest
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +82,72 @@ func TestDockerfile(t *testing.T) {
 				assert.Equal(t, target, s.Build.Target, name)
 			}
 		}
+	}
+}
+
+// What an image is built from leaves out what .dockerignore says, and programs are made of none of that.
+func TestImagesAreBuiltFromAllThatProgramsAreMadeOf(t *testing.T) {
+	dir := testenv.Root(t)
+	ignored := readIgnored(t, filepath.Join(dir, ".dockerignore"))
+	require.True(t, ignored("docs/docs.go"))
+	require.True(t, ignored("README.md"))
+	require.True(t, ignored("variant/testdata/reads.bam"))
+	require.False(t, ignored("testdata/lambda/reads.pod5"))
+	require.False(t, ignored("models/r9.4-fast/MODEL_CARD.md"))
+	require.False(t, ignored("stream/FORMAT.md"))
+
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,Module,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,EmbedFiles", "./cmd/...", "./deploy/docker/healthcheck")
+	list.Dir = dir
+	out, err := list.Output()
+	require.NoError(t, err)
+	files := 0
+	for packages := json.NewDecoder(bytes.NewReader(out)); packages.More(); {
+		var p struct {
+			Dir                                                             string
+			Module                                                          *struct{ Main bool }
+			GoFiles, CgoFiles, CFiles, CXXFiles, HFiles, SFiles, EmbedFiles []string
+		}
+		require.NoError(t, packages.Decode(&p))
+		if p.Module == nil || !p.Module.Main {
+			continue
+		}
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles) {
+			path, err := filepath.Rel(dir, filepath.Join(p.Dir, name))
+			require.NoError(t, err)
+			assert.False(t, ignored(path), "%s is not in what images are built from: .dockerignore", path)
+			files++
+		}
+	}
+	require.Greater(t, files, 500)
+}
+
+// readIgnored reads a .dockerignore, and returns which files it leaves out: the last line that is of a file, or of a folder above it, decides.
+func readIgnored(t *testing.T, path string) func(string) bool {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	type rule struct {
+		of   *regexp.Regexp
+		kept bool
+	}
+	var rules []rule
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		pattern, kept := strings.CutPrefix(line, "!")
+		pattern = strings.NewReplacer(`\*\*/`, `(.*/)?`, `\*`, `[^/]*`).Replace(regexp.QuoteMeta(pattern))
+		rules = append(rules, rule{regexp.MustCompile(`^` + pattern + `(/.*)?$`), kept})
+	}
+	return func(path string) bool {
+		out := false
+		for _, r := range rules {
+			if r.of.MatchString(path) {
+				out = !r.kept
+			}
+		}
+		return out
 	}
 }
 

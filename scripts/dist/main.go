@@ -81,7 +81,7 @@ func dist(ctx context.Context, repository, out string, names []string, trial boo
 	if wanted[0].goarch != runtime.GOARCH {
 		return fmt.Errorf("name linux/%s too: man pages come from programs that run on this machine", runtime.GOARCH)
 	}
-	src, err := openSource(ctx, repository)
+	src, err := openSource(ctx, repository, trial)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func order(t target) int {
 	return 1
 }
 
-func openSource(ctx context.Context, dir string) (source, error) {
+func openSource(ctx context.Context, dir string, trial bool) (source, error) {
 	root, err := output(ctx, dir, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return source{}, err
@@ -161,6 +161,8 @@ func openSource(ctx context.Context, dir string) (source, error) {
 	}
 	if changed, err := output(ctx, root, "git", "status", "--porcelain", "--untracked-files=no"); err != nil {
 		return source{}, err
+	} else if changed != "" && trial {
+		say("uncommitted changes are in the programs of this trial, and else it is of the commit %s", commit)
 	} else if changed != "" {
 		say("uncommitted changes are left out: a release is made of the commit %s", commit)
 	}
