@@ -225,13 +225,21 @@ func (c *compiler) reference() {
 		contig := c.watch.genome.Contig(claim.name)
 		switch {
 		case contig == nil:
-			c.add(claim.line, "%s", c.noContig(claim.name))
+			c.add(claim.line, "%s%s", c.noContig(claim.name), c.elsewhere())
 		case claim.length != nil && *claim.length != len(contig.Seq):
-			c.add(claim.line, "contig %q has %d bases in the reference, the panel says %d: it was written for another reference", claim.name, len(contig.Seq), *claim.length)
+			c.add(claim.line, "contig %q has %d bases in the reference, the panel says %d%s", claim.name, len(contig.Seq), *claim.length, c.elsewhere())
 		case claim.digest != "" && claim.digest != contig.Digest():
-			c.add(claim.line, "contig %q has the digest %s in the reference, the panel says %s: it was written for another reference", claim.name, contig.Digest(), clip(claim.digest))
+			c.add(claim.line, "contig %q has the digest %s in the reference, the panel says %s%s", claim.name, contig.Digest(), clip(claim.digest), c.elsewhere())
 		}
 	}
+}
+
+// elsewhere says that the panel is for another reference, and what to do.
+func (c *compiler) elsewhere() string {
+	if c.panel.Assembly == "" {
+		return ": it was written for another reference: take that, or a panel for this one"
+	}
+	return fmt.Sprintf(": it was written for another reference: take that, of assembly %s, or a panel for this one", clip(c.panel.Assembly))
 }
 
 // noContig says that a contig is not in the reference.

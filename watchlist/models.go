@@ -114,7 +114,8 @@ func (w *Watch) Attach(network func(*biomarker.Model) (biomarker.Network, error)
 		if opened[u.model] == nil {
 			n, err := network(u.model)
 			if err != nil {
-				return err
+				asks := u.answers[0]
+				return fmt.Errorf("%s:%d: rule %q: model %w", asks.panel.path, asks.rule.model.line, asks.rule.id, err)
 			}
 			opened[u.model] = n
 		}
@@ -172,7 +173,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		g := &model.Manifest.Genes[i]
 		view, err := c.genes.numbered(g)
 		if err != nil {
-			c.addRule(r.model.line, r.id, ": model %s: %w", model.Manifest.Name, err)
+			c.addRule(r.model.line, r.id, ": model %s: %w: take the reference and genes that the model is for, or leave the rules out that ask it", model.Manifest.Name, err)
 			continue
 		}
 		views[g.Name] = view
@@ -202,7 +203,7 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	for i, text := range model.Alleles {
 		d, err := c.genes.describe(text)
 		if err != nil {
-			c.addRule(r.model.line, r.id, ": model %s: allele %w", model.Manifest.Name, err)
+			c.addRule(r.model.line, r.id, ": model %s: %s: allele %s: %w", model.Manifest.Name, model.Manifest.Features.File, clip(text), err)
 			continue
 		}
 		s := d.subject
@@ -263,9 +264,10 @@ func (c *compiler) modelRegion(r *ruleText, model *biomarker.Model, at biomarker
 		code, err = modbase.ParseCode(at.Code)
 	}
 	if err != nil {
-		c.addRule(r.model.line, r.id, ": model %s: methylation %s: %w", model.Manifest.Name, clip(at.Text), err)
+		c.addRule(r.model.line, r.id, ": model %s: %s: methylation %s: %w", model.Manifest.Name, model.Manifest.Features.File, clip(at.Text), err)
 		return nil, false
 	}
+	p.origin = fmt.Sprintf("model %s: %s: methylation %s", model.Manifest.Name, model.Manifest.Features.File, clip(at.Text))
 	where, ok := c.located(r, r.model.line, p)
 	return &panel.Region{Contig: where.contig, Start: where.start, End: where.end, Code: code}, ok
 }

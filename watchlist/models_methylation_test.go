@@ -201,11 +201,13 @@ func TestModelsOfMethylationEndAlike(t *testing.T) {
 func TestModelOfMethylationFaults(t *testing.T) {
 	g, a := lambda(t)
 	for _, tt := range []struct{ features, want string }{
-		{"methylation\tchrX:1-2\n", `rule "class": contig "chrX" is not in the reference`},
-		{"methylation\tJ02459.1:1-2\tchalk\n", `model tumour: methylation J02459.1:1-2: "chalk": want a letter`},
-		{"methylation\tJ02459.1:9-2\n", "model tumour: methylation J02459.1:9-2"},
-		{"methylation\tJ02459.1:9-2\tchalk\n", "model tumour: methylation J02459.1:9-2"},
-		{"methylation\tJ02459.1:48502-48503\n", "reaches outside of the contig"},
+		{"methylation\tchrX:1-2\n", `rule "class": model tumour: features.tsv: methylation chrX:1-2: contig "chrX" is not in the reference`},
+		{"methylation\tJ02459.1:1-2\tchalk\n", `model tumour: features.tsv: methylation J02459.1:1-2: "chalk": want a letter`},
+		{"methylation\tJ02459.1:9-2\n", "model tumour: features.tsv: methylation J02459.1:9-2"},
+		{"methylation\tJ02459.1:9-2\tchalk\n", "model tumour: features.tsv: methylation J02459.1:9-2"},
+		{"allele\tfoo:p.Ala1Thr\n", `model tumour: features.tsv: allele foo:p.Ala1Thr: transcript "foo" is not among the genes`},
+		{"allele\tJ02459.1:g.37589G>A\n", `model tumour: features.tsv: allele J02459.1:g.37589G>A: `},
+		{"methylation\tJ02459.1:48502-48503\n", "model tumour: features.tsv: methylation J02459.1:48502-48503: J02459.1:48502-48503 reaches outside of the contig"},
 	} {
 		p, err := watchlist.Load(sparsePanel(t, tt.features, nil))
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package watchlist_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -352,6 +353,17 @@ func TestModelWithoutItsNetwork(t *testing.T) {
 	require.ErrorContains(t, tr.Err(), "its network was not opened")
 }
 
+// TestModelWhoseNetworkDoesNotOpen: the error names the panel's line.
+func TestModelWhoseNetworkDoesNotOpen(t *testing.T) {
+	g, a := lambda(t)
+	path := modelPanel(t, cI(t, g, a), nil)
+	b := newBench(t, path)
+	err := b.w.Attach(func(*biomarker.Model) (biomarker.Network, error) {
+		return nil, errors.New("toy: network.onnx: damaged")
+	})
+	require.EqualError(t, err, path+`:4: rule "drug": model toy: network.onnx: damaged`)
+}
+
 // TestModelFaults: each is one line that names the panel and the place.
 func TestModelFaults(t *testing.T) {
 	g, a := lambda(t)
@@ -359,7 +371,7 @@ func TestModelFaults(t *testing.T) {
 	for _, tt := range []struct {
 		from, to, want string
 	}{
-		{protein, protein[:200], "gene cI has 237 codons in the reference, the model's numbering has 200: it was made for another reference"},
+		{protein, protein[:200], "gene cI has 237 codons in the reference, the model's numbering has 200: it was made for another reference: take the reference and genes that the model is for"},
 		{protein, strings.Repeat("W", len(protein)), "residues of the model's numbering in the reference: it was made for another reference"},
 		{`"cI"`, `"cX"`, `scores.tsv:1: gene "cI" is not among the manifest's`},
 		{`name = "drug"`, `name = "other"`, `rule "drug": model toy has no output "drug": it has other, lineage`},

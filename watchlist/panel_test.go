@@ -111,7 +111,7 @@ var misfits = []fault{
 	{"impossible", rule("{gene: cI}") + "  thresholds: {allele_fraction: 0.25}\n", []string{`rule "r": no depth up to the 120 reads that the caller takes`}, false},
 	{"another length", "panel: p\nversion: 1\nreference: {J02459.1: {length: 48503}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "J02459.1" has 48502 bases in the reference, the panel says 48503`}, false},
 	{"another digest", "panel: p\nversion: 1\nreference: {J02459.1: {digest: SQ.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "J02459.1" has the digest SQ.`}, false},
-	{"another contig", "panel: p\nversion: 1\nreference: {chr1: {}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "chr1" is not in the reference`}, false},
+	{"another contig", "panel: p\nversion: 1\nreference: {chr1: {}}\nrules:\n- id: r\n  match: {gene: cI}\n", []string{`3: contig "chr1" is not in the reference: it was written for another reference: take that, or a panel for this one`}, false},
 	{"many at once", head + "rules:\n- id: a\n  match: {gene: x}\n- id: b\n  match: {gene: y}\n", []string{`5: rule "a": gene "x"`, `7: rule "b": gene "y"`}, false},
 }
 

@@ -81,11 +81,11 @@ func (c Call) Reason() string {
 	case len(c.Pairs) > 0:
 		return ""
 	case len(c.Unknown) > 0:
-		return "bases that no allele has"
+		return "bases that no allele has: look at the reads there, or take later definitions"
 	case c.nothing:
-		return "nothing is known of any position"
+		return "nothing is known of any position: reads don't cover the gene, or the calls are no gVCF of it"
 	}
-	return "no pair of alleles has these bases"
+	return "no pair of alleles has these bases: --combinations looks for several alleles on one copy"
 }
 
 // The limits of a file and of a question.

@@ -94,7 +94,7 @@ func (d *Definitions) On(g *genome.Genome) error {
 				return fmt.Errorf("the reference has %s, and the definitions of %s have %s: rename it in the reference, if that is %s", c.Name, d.Gene, d.Contig, d.build())
 			}
 		}
-		return fmt.Errorf("the reference has no %s, on which the definitions of %s are: they are on %s", d.Contig, d.Gene, d.build())
+		return fmt.Errorf("the reference has no %s, on which the definitions of %s are: take %s as the reference", d.Contig, d.Gene, d.build())
 	}
 	if want := grch38(d.Contig); strings.HasPrefix(d.build(), "GRCh38") && want > 0 && len(contig.Seq) != want {
 		return fmt.Errorf("the reference has %s with %d bases, and the definitions of %s are on %s, where it has %d: take %s as the reference", d.Contig, len(contig.Seq), d.Gene, d.build(), want, d.build())

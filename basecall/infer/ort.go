@@ -299,7 +299,7 @@ func oneLine(err error) error {
 func checkEnds(net Network) error {
 	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(net.ONNX)
 	if err != nil {
-		return fmt.Errorf("reading network %s: %w", net.Name, oneLine(err))
+		return fmt.Errorf("reading network %s: %s: the file is damaged or cut off, or made for a later ONNX Runtime: copy or make it again", net.Name, strings.TrimRight(oneLine(err).Error(), "."))
 	}
 	batchAxis, frameAxis := 0, 1
 	if net.TimeMajor {

@@ -151,7 +151,7 @@ func TestOpenRefusesNetworksThatDoNotFit(t *testing.T) {
 		net  Network
 		want string
 	}{
-		{"not ONNX", change("ntc", func(n *Network) { n.ONNX = []byte("hello") }), "reading network ntc: "},
+		{"not ONNX", change("ntc", func(n *Network) { n.ONNX = []byte("hello") }), "protobuf parsing failed: the file is damaged or cut off"},
 		{"empty", change("ntc", func(n *Network) { n.ONNX = nil }), "reading network ntc: "},
 		{"input name", change("ntc", func(n *Network) { n.Input = "x" }), `network ntc has no input "x", only "signal"`},
 		{"output name", change("ntc", func(n *Network) { n.Output = "y" }), `network ntc has no output "y", only "scores"`},

@@ -61,7 +61,7 @@ func TestDiplotypesThatArentCalled(t *testing.T) {
 			out:    "a UGT1A1 . . . . . 2025-11-05-00-25 ploidy_1_at_chr2:233759924,_and_diplotypes_are_of_two_copies:_call_with_pore_call_--ploidy_2\nb UGT1A1 *1/*1 . . . . 2025-11-05-00-25 .",
 			stderr: "-: sample a, UGT1A1: ploidy 1 at chr2:233759924, and diplotypes are of two copies: call with pore call --ploidy 2\n"},
 		{name: "too little", row: "chr2 233759000 . A <*> . PASS END=233761000 GT:GQ:MIN_DP 0/0:9:12 0/0:30:9",
-			out: "a UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position\nb UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position"},
+			out: "a UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position:_reads_don't_cover_the_gene,_or_the_calls_are_no_gVCF_of_it\nb UGT1A1 . . . rs887829,rs3064744,rs4148323,rs35350960 . 2025-11-05-00-25 nothing_is_known_of_any_position:_reads_don't_cover_the_gene,_or_the_calls_are_no_gVCF_of_it"},
 		{name: "enough, as asked for", row: "chr2 233759000 . A <*> . PASS END=233761000 GT:GQ:MIN_DP 0/0:9:12 0/0:30:9", args: []string{"--min-depth", "9", "--min-gq", "9"},
 			out: "a UGT1A1 *1/*1 . . . . 2025-11-05-00-25 .\nb UGT1A1 *1/*1 . . . . 2025-11-05-00-25 ."},
 		{name: "another REF", row: "chr2 233759924 . G T . PASS . GT 0/1 0/0", err: "calls.vcf:4: chr2:233759924: REF has G"},

@@ -34,7 +34,7 @@ func Open(m *biomarker.Model, library string, logger *slog.Logger) (*Network, er
 		Samples: m.Width(), Frames: 1, Classes: m.Numbers(), Exact: true,
 	}, infer.Options{Device: "cpu", Library: library, BatchCPU: batch, SessionsCPU: min(runtime.GOMAXPROCS(0), 4), Logger: logger})
 	if err != nil {
-		return nil, fmt.Errorf("loading model %s: %w", m.Manifest.Name, err)
+		return nil, fmt.Errorf("%s: %s: %w", m.Manifest.Name, n.File, err)
 	}
 	net := &Network{
 		name: m.Manifest.Name, size: m.Width(), numbers: m.Numbers(), batch: opened.Batch,

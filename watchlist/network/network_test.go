@@ -110,7 +110,8 @@ func TestNetworksThatDoNotFit(t *testing.T) {
 	}{
 		{spec(698, 1).ONNX(t), `axis 2 of input "examples" is 698, not 700`},
 		{spec(700, 3).ONNX(t), `axis 2 of output "scores" is 3, not 1`},
-		{[]byte("no network"), "loading model chance: "},
+		{[]byte("no network"), "chance: n.onnx: reading network chance: "},
+		{spec(700, 1).ONNX(t)[:1000], "the file is damaged or cut off"},
 	} {
 		m, err := biomarker.Load(folder(t, "g", strings.Repeat("X", 200), 50, tt.onnx))
 		require.NoError(t, err)
