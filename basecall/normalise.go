@@ -353,10 +353,11 @@ func (h *histogram) twiceMAD(median2 int) int {
 func floorHalf(n int) int { return n >> 1 }
 
 // quantile returns the q-quantile with linear interpolation between the two
-// nearest ranks (definition 7 of Hyndman and Fan 1996, numpy's default).
+// nearest ranks (definition 7 of Hyndman and Fan 1996, numpy's default). The product is
+// rounded before it is added, on every processor.
 func (h *histogram) quantile(q float64) float64 {
 	position := q * float64(h.n-1)
 	k := int(position)
 	lower, upper := h.pair(k)
-	return float64(lower) + (position-float64(k))*float64(upper-lower)
+	return float64(lower) + float64((position-float64(k))*float64(upper-lower))
 }

@@ -13,17 +13,18 @@ func rawQuality(p float32) float64 {
 	return -10 * math.Log10(max(1-float64(p), 1e-9))
 }
 
-// rate sets the qualities of a window's bases, of which raw are the raw ones.
+// rate sets the qualities of a window's bases, of which raw are the raw ones. Conversions keep compilers
+// from fusing operations, which would round differently on some processors.
 func (m *QualityManifest) rate(bases []base, raw []float64) {
 	for i := range bases {
 		q := raw[i]
 		if m.Neighbours > 0 {
 			q = min(q, maxQuality)
 			if mean, ok := around(raw, i, m.Neighbours); ok {
-				q += m.NeighbourShare * (mean - q)
+				q += float64(m.NeighbourShare * (mean - q))
 			}
 		}
-		q = m.Curve.At(q*m.Scale + m.Bias)
+		q = m.Curve.At(float64(q*m.Scale) + m.Bias)
 		bases[i].quality = byte(math.Round(min(maxQuality, max(minQuality, q))))
 	}
 }

@@ -78,7 +78,7 @@ type beam struct {
 	// hashes and recents distinguish entries by their hashes and last bases. A slot holds the number of the frame
 	// that took it last, and that of hashes the entry as well.
 	hashes, recents [slots]uint32
-	frame           uint32 // counted from 1
+	frame           uint32 // counted from 1 to mostFrames
 
 	// length is the number of bases in a state, and whole says that all entries of the
 	// beam have emitted as many: where they began no longer distinguishes them.
@@ -103,6 +103,9 @@ const (
 	slotBits = 10
 	slots    = 1 << slotBits
 )
+
+// mostFrames is how many frames are counted before the count begins anew: a slot of hashes has 24 bits for it.
+const mostFrames = 1<<24 - 1
 
 // gone is the guided weight of a candidate that was added to another: less than any.
 const gone = -1
@@ -165,7 +168,7 @@ func (b *beam) weigh(l *lattice, t int, after []float32) {
 	for i := range entries {
 		e := &entries[i]
 		w := float32(e.weight * l.stayOf(t, int(e.state)))
-		weights[i], guided[i] = w, w*after[e.state]
+		weights[i], guided[i] = w, float32(w*after[e.state])
 	}
 	oldest := 2 * (int(b.length) - 1)
 	weights, guided = b.weights[len(entries):], b.guided[len(entries):]
@@ -174,11 +177,12 @@ func (b *beam) weigh(l *lattice, t int, after []float32) {
 		dropped, first := int(e.state)>>oldest&3, int(e.state)<<2&(l.n-1)
 		by, following := (*[16]float32)(moves[4*first:]), (*[4]float32)(after[first:])
 		w, g := (*[4]float32)(weights[4*i:]), (*[4]float32)(guided[4*i:])
-		// Rounded before it is added to another.
+		// Rounded before they are added to others.
 		w0, w1 := float32(e.weight*by[dropped]), float32(e.weight*by[4+dropped])
 		w2, w3 := float32(e.weight*by[8+dropped]), float32(e.weight*by[12+dropped])
 		w[0], w[1], w[2], w[3] = w0, w1, w2, w3
-		g[0], g[1], g[2], g[3] = w0*following[0], w1*following[1], w2*following[2], w3*following[3]
+		g[0], g[1] = float32(w0*following[0]), float32(w1*following[1])
+		g[2], g[3] = float32(w2*following[2]), float32(w3*following[3])
 	}
 }
 
@@ -280,8 +284,10 @@ var lanes = func() (table [256][8]uint8) {
 	return table
 }()
 
+// within returns which numbers are within the cut of the highest, and that. It writes each index, and counts those that
+// stay, so that there is no branch.
 func within(kept []uint32, x []float32, cut float32) (_ []uint32, top float32) {
-	// Numbers that aren't negative are in the order of their bits.
+	// Numbers that aren't negative are in the order of their bits, and those of negative ones are negative.
 	most := int32(0)
 	for _, v := range x {
 		most = max(most, int32(math.Float32bits(v)))
@@ -295,7 +301,8 @@ func within(kept []uint32, x []float32, cut float32) (_ []uint32, top float32) {
 	kept = kept[:len(x)]
 	for i, v := range x {
 		kept[n] = uint32(i)
-		n += int(^uint64(int64(int32(math.Float32bits(v)))-least) >> 63)
+		below := uint64(int64(int32(math.Float32bits(v)))-least) >> 63
+		n += 1 - int(below)
 	}
 	return kept[:n], top
 }
@@ -354,11 +361,21 @@ func (b *beam) take(kept []uint32, scale float32, mask int, row []origin) {
 	b.entries, b.next = b.next, b.entries
 	b.n = len(kept)
 	b.whole = youngest >= b.length
-	b.frame++
+	b.nextFrame()
 	if youngest < memory || b.alike() {
 		b.settle(row)
 	}
 	b.match()
+}
+
+// nextFrame counts a frame, and begins anew where a slot couldn't hold its number.
+func (b *beam) nextFrame() {
+	if b.frame == mostFrames {
+		clear(b.hashes[:])
+		clear(b.recents[:])
+		b.frame = 0
+	}
+	b.frame++
 }
 
 // alike reports whether the last bases of two entries may be the same.
@@ -366,11 +383,14 @@ func (b *beam) alike() bool {
 	met := uint32(0)
 	for i := range b.entries[:b.n] {
 		slot := &b.recents[(b.entries[i].recent&lastBases)*0x9e3779b1>>(32-slotBits)]
-		met |= uint32(int32(*slot^b.frame)-1) & (1 << 31)
+		met |= isZero(*slot ^ b.frame)
 		*slot = b.frame
 	}
 	return met != 0
 }
+
+// isZero returns whether a number below 1<<31 is 0, as a bit, without a branch.
+func isZero(x uint32) uint32 { return (x - 1) >> 31 }
 
 // settle leaves the more probable one of entries whose last bases are the same.
 func (b *beam) settle(row []origin) {
@@ -403,7 +423,7 @@ func (b *beam) match() {
 	met := uint32(0)
 	for i := range b.entries[:b.n] {
 		slot := &b.hashes[b.entries[i].hash%slots]
-		met |= uint32(int32(*slot>>8^b.frame)-1) & (1 << 31)
+		met |= isZero(*slot>>8 ^ b.frame)
 		*slot = b.frame<<8 | uint32(i)
 	}
 	if met != 0 {

@@ -34,7 +34,7 @@ func newStepWeights(step, top float32) stepWeights {
 	for i := range w.low {
 		w.low[i] = float32(math.Exp(-float64(i) * float64(step)))
 		w.middle[i] = float32(math.Exp(-8 * float64(i) * float64(step)))
-		w.high[i] = float32(math.Exp(float64(top) - 64*float64(i)*float64(step)))
+		w.high[i] = float32(math.Exp(float64(top) - float64(64*float64(i)*float64(step))))
 	}
 	w.exact = true
 	least := float32(math.Exp(minLogWeight))
@@ -52,14 +52,14 @@ func (b *byteWeights) set(step, stay float32) {
 	if b.ready && b.step == step && b.stay == stay {
 		return
 	}
-	*b = byteWeights{step: step, stay: stay, ready: true, below: newStepWeights(step, 0), belowStay: newStepWeights(step, 127*step-stay)}
+	*b = byteWeights{step: step, stay: stay, ready: true, below: newStepWeights(step, 0), belowStay: newStepWeights(step, float32(127*step)-stay)}
 }
 
 // weigh writes the weights of a frame's moves to dst, relative to its highest score or that of
 // staying. It returns the highest score and the weight of staying.
 func (b *byteWeights) weigh(dst []float32, x []int8, vectors bool) (top, stay float32) {
 	highest := highestByte(x, vectors)
-	top = float32(highest) * b.step
+	top = float32(float32(highest) * b.step) // rounded before anything is added or taken away
 	if top >= b.stay {
 		b.below.weigh(dst, x, int32(highest), vectors)
 		return top, float32(math.Exp(max(minLogWeight, float64(b.stay-top))))

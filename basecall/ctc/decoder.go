@@ -317,7 +317,7 @@ func (d *Decoder) extend(p []float32) {
 			if sum == 0 {
 				continue
 			}
-			sum *= q
+			sum = float32(sum * q) // rounded before it is added to another
 			best *= q
 			hash := extendHash(from.hash, class)
 			if known := d.find(hash, from.length+1); known >= 0 {
