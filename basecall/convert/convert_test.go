@@ -20,6 +20,8 @@ import (
 
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/basecall/kernels"
+	"github.com/porestream/porestream/basecall/kernels/kernelstest"
 	"github.com/porestream/porestream/basecall/onnxgraph"
 	"github.com/porestream/porestream/signal"
 	"github.com/porestream/porestream/testenv"
@@ -128,6 +130,11 @@ func computeIn(t *testing.T, model *basecall.Model, onnx []byte, in infer.Comput
 	}
 	require.NoError(t, err)
 	defer func() { require.NoError(t, runners.Close()) }()
+	if in.Kernels == infer.KernelsAlways {
+		t.Logf("%+v", runners.Kernels)
+		assert.Zero(t, runners.Kernels.Plain, "LSTM layers without a kernel")
+		assert.False(t, runners.Padded, "layers that aren't kernels")
+	}
 	r := runners.Runners[0]
 	last := runners.Batch - 1
 	var all []float32
@@ -153,8 +160,17 @@ func farthest(t *testing.T, want, have []float32) float64 {
 	return far
 }
 
+// kernelScores compares what the kernels for GPUs, in their form for CPUs, make of a converted network of LSTM layers, which they have to
+// compute from the signal to the scores.
+func kernelScores(t *testing.T, model *basecall.Model, want, window []float32) {
+	t.Helper()
+	far := farthest(t, want, computeIn(t, model, model.Network, infer.Compute{Kernels: infer.KernelsAlways}, window))
+	t.Logf("by kernels %.2g", far)
+	assert.Less(t, far, halfTolerance)
+}
+
 // checkNetworks converts every model in a folder and compares its scores.
-func checkNetworks(t *testing.T, dir string, window []float32) {
+func checkNetworks(t *testing.T, dir string, window []float32, onKernels bool) {
 	t.Helper()
 	expected, err := filepath.Glob(filepath.Join(dir, "*.f32"))
 	require.NoError(t, err)
@@ -180,6 +196,9 @@ func checkNetworks(t *testing.T, dir string, window []float32) {
 					half := farthest(t, want, compute(t, model, model.Half, infer.PrecisionSingle, window))
 					t.Logf("in half precision %.2g", half)
 					assert.Less(t, half, halfTolerance)
+				}
+				if onKernels && !strings.Contains(name, "_sup@v5.") { // a transformer has none
+					kernelScores(t, model, want, window)
 				}
 				scores := compute(t, model, model.Network, infer.PrecisionInt8, window)
 				if scores == nil {
@@ -214,7 +233,7 @@ func TestGoldenNetworks(t *testing.T) {
 			}
 		}
 	}
-	checkNetworks(t, golden, readFloats(t, golden+"/signal.f32"))
+	checkNetworks(t, golden, readFloats(t, golden+"/signal.f32"), false)
 }
 
 // TestNetworksOfBonito builds networks as wide as ONT's with Bonito, on the spot.
@@ -226,7 +245,8 @@ func TestNetworksOfBonito(t *testing.T) {
 	window := realSignal(t, 3000)
 	out := filepath.Join(t.TempDir(), "out")
 	bonito(t, window, out, "full")
-	checkNetworks(t, out, window)
+	t.Setenv(kernels.LibraryEnv, kernelstest.Library(t))
+	checkNetworks(t, out, window, true)
 }
 
 // TestTrainedNetworkOfBonito compares, on five reads, what the network that comes with
