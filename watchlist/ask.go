@@ -164,17 +164,29 @@ func (k *codonOf) shares(alleles []*seen, s *subject) []biomarker.Share {
 	}
 	rest := 1.0
 	list := []biomarker.Share{{Residue: k.residue(&own)}}
+	reads := []int{0} // of each of the list
 	for _, a := range others {
 		other := own
 		k.apply(&other, a)
 		alt, depth := a.counts()
 		share := fraction(alt, depth)
 		rest -= share
-		list = append(list, biomarker.Share{Residue: k.residue(&other), Share: share, Undecided: s.undecided(alt, depth)})
+		list, reads = append(list, biomarker.Share{Residue: k.residue(&other), Share: share}), append(reads, alt)
 		showing, all = showing+alt, max(all, depth)
 	}
-	list[0].Share = max(0, rest)
-	list[0].Undecided = all > 0 && s.undecided(max(0, all-showing), all)
+	if all == 0 {
+		list[0].Share = 1
+		return list
+	}
+	list[0].Share, reads[0] = max(0, rest), max(0, all-showing)
+	// Several alleles may give the same residue; all their reads show it.
+	of := make(map[byte]int)
+	for i := range list {
+		of[list[i].Residue] += reads[i]
+	}
+	for i := range list {
+		list[i].Undecided = s.undecided(min(all, of[list[i].Residue]), all)
+	}
 	return list
 }
 

@@ -281,6 +281,33 @@ func TestAShareNearWhatTheModelAsksFor(t *testing.T) {
 		}
 	}
 	// P(15 or fewer of 120 at a fifth) is 0.021, that of 14 or fewer 0.011: what is at most beta is excluded.
+
+	// Two alleles that give the codon (GAG, on the minus strand CTC) the same residue: a fifth of the reads isn't excluded of both together.
+	for _, tt := range []struct {
+		one, both uint32 // of 600
+		want      watchlist.State
+	}{{55, 54, watchlist.Resistant}, {50, 47, watchlist.Susceptible}, {97, 0, watchlist.Susceptible}} {
+		for _, first := range []bool{true, false} {
+			tr := b.w.NewTracker("s")
+			b.coverAll(tr, 600, 1)
+			events := []*event.Variant{
+				revised(b.allele(t, 37589, "C", "T", 0, 0), "PROVISIONAL", 60, tt.one, 600),
+				revised(b.allele(t, 37587, "CTC", "TTT", 0, 0), "PROVISIONAL", 60, tt.both, 600),
+			}
+			if !first {
+				slices.Reverse(events)
+			}
+			for _, v := range events {
+				if v.Call.AltForward+v.Call.AltReverse > 0 {
+					tr.Variant(v)
+				}
+			}
+			final := tr.RunEnd("run")
+			require.NoError(t, tr.Err())
+			drug := named(final, "drug")
+			require.Equal(t, tt.want, drug[len(drug)-1].State, "%d and %d reads: %s", tt.one, tt.both, drug[len(drug)-1].Reason)
+		}
+	}
 }
 
 // TestModelsEndAlike: whatever the order of the evidence, and wherever the state was kept and restored, the last answers are the same.

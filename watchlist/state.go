@@ -41,7 +41,7 @@ func (w *Watch) encoding() byte {
 
 // Version counts the changes of this package that make other alerts follow from the same evidence: state that another
 // one has made must not be gone on with.
-const Version = 4
+const Version = 5
 
 // Limits of what a state may hold; names are bounded as in records.
 const (
