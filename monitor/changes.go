@@ -122,13 +122,11 @@ func (v *View) Whole(now time.Time) []Event {
 	}
 	sortProblems(problems.Upsert)
 	out = append(out, eventOf(EventAlerts, v.alertsOf(slices.Collect(maps.Keys(v.alerts)))))
-	if v.namer != nil {
-		named := Diplotypes{Upsert: []Diplotype{}}
-		for _, id := range slices.Sorted(maps.Keys(v.named)) {
-			named.Upsert = append(named.Upsert, v.named[id])
-		}
-		out = append(out, eventOf(EventDiplotypes, named))
+	named := Diplotypes{Upsert: []Diplotype{}}
+	for _, id := range slices.Sorted(maps.Keys(v.named)) {
+		named.Upsert = append(named.Upsert, v.named[id])
 	}
+	out = append(out, eventOf(EventDiplotypes, named))
 	return append(out, eventOf(EventProblems, problems))
 }
 

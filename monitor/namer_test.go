@@ -60,6 +60,7 @@ func TestNamedAllelesOfAView(t *testing.T) {
 	require.NoError(t, add(0))
 	require.Empty(t, named(v.Changes(now)), "without a namer nothing is named")
 	require.Empty(t, named(v.Whole(now)))
+	require.Contains(t, v.Whole(now), monitor.Event{Name: monitor.EventDiplotypes, Data: []byte(`{"upsert":[]}`)}, "a page that saw another server forgets what that one named")
 
 	namer := &counting{left: 2}
 	v.Name(namer)

@@ -18,7 +18,7 @@ const (
 	EventVariants = "variants" // Variants
 	EventAlerts   = "alerts"   // Alerts
 	EventProblems = "problems" // Problems
-	// EventDiplotypes comes where the server has definitions of named alleles.
+	// EventDiplotypes is without rows where the server has no definitions of named alleles.
 	EventDiplotypes = "diplotypes" // Diplotypes
 )
 

@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/annotate/event"
@@ -22,12 +20,14 @@ const mostNamedSamples = 384
 //
 // Strategy: a record is filed with those of its sample, and the genes that it touches are named later, a few at a time ([DiplotypeBoard.Changed]).
 //
-// Consequences: what is shown may be behind by as long as all changed genes take. Each sample's records are kept by themselves, so that naming doesn't take longer the more
+// Consequences: what is shown may be behind by as long as all changed genes take; whichever changed first is named first, so that nobody waits for samples whose reads keep
+// coming. Each sample's records are kept by themselves, so that naming doesn't take longer the more
 // samples there are.
 type DiplotypeBoard struct {
 	namer   *Namer
 	folds   map[string]*Fold
 	changed map[geneOf]*diplotype.Definitions
+	waiting []geneOf // the keys of changed, the first to change first
 	said    map[geneOf]string
 	left    map[string]bool // samples that are beyond the limit
 }
@@ -80,7 +80,11 @@ func (b *DiplotypeBoard) Add(rec stream.Record) error {
 		return err
 	}
 	for _, d := range touched {
-		b.changed[geneOf{sample, d.Gene}] = d
+		key := geneOf{sample, d.Gene}
+		if b.changed[key] == nil {
+			b.waiting = append(b.waiting, key)
+		}
+		b.changed[key] = d
 	}
 	return nil
 }
@@ -88,10 +92,9 @@ func (b *DiplotypeBoard) Add(rec stream.Record) error {
 // Changed names genes of samples that records have touched, so many at most, and returns those of which something else is said now.
 func (b *DiplotypeBoard) Changed(most int) []monitor.Diplotype {
 	var out []monitor.Diplotype
-	keys := slices.SortedFunc(maps.Keys(b.changed), func(x, y geneOf) int {
-		return strings.Compare(x.sample+"\x00"+x.gene, y.sample+"\x00"+y.gene)
-	})
-	for _, key := range keys[:min(len(keys), most)] {
+	now := b.waiting[:min(len(b.waiting), most)]
+	b.waiting = slices.Clone(b.waiting[len(now):])
+	for _, key := range now {
 		d := b.changed[key]
 		delete(b.changed, key)
 		row := monitor.Diplotype{ID: key.sample + "/" + key.gene, Sample: key.sample, Gene: key.gene}
@@ -102,6 +105,11 @@ func (b *DiplotypeBoard) Changed(most int) []monitor.Diplotype {
 			row.Status, row.Diplotypes, row.AlsoPossible, row.Unexamined = named.Status, named.Diplotypes, named.AlsoPossible, named.Unexamined
 			row.Missing, row.UnknownBases, row.Reason, row.Definitions = named.Missing, named.UnknownBases, named.Reason, named.Definitions
 			row.Positions = len(d.Positions)
+		}
+		for _, list := range []*[]string{&row.Diplotypes, &row.AlsoPossible, &row.Unexamined, &row.Missing, &row.UnknownBases} {
+			if *list == nil {
+				*list = []string{} // null is not a list to who reads JSON
+			}
 		}
 		if text := row.Text(); b.said[key] != text {
 			b.said[key] = text

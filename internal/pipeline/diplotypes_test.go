@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -102,6 +103,31 @@ func TestBoardOfManySamples(t *testing.T) {
 	}
 	require.Len(t, seen, mostNamedSamples)
 	require.Empty(t, b.Changed(1))
+}
+
+// TestBoardLeavesNobodyWaiting: a sample whose records come all the time doesn't keep others from being named, and what isn't there is an empty list in JSON.
+func TestBoardLeavesNobodyWaiting(t *testing.T) {
+	b := NewDiplotypeBoard(newLab(t).namer)
+	add := func(sample string, revision uint64) {
+		o, err := event.FromReference(&streampb.Reference{
+			Run: "run", Sample: sample, Contig: "J02459.1", Start: 36864, End: 40960, Revision: revision, Provisional: true,
+			Blocks: []*streampb.ReferenceBlock{{Start: 36864, End: 40960, Depth: uint32(revision), MinDepth: uint32(revision), Quality: 50, PhredLikelihoods: []uint32{0, 60, 640}}},
+		}).Record("variants")
+		require.NoError(t, err)
+		require.NoError(t, b.Add(stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers}))
+	}
+	add("barcode02", 20)
+	named := make(map[string]int)
+	for revision := range uint64(4) {
+		add("barcode01", 20+revision)
+		for _, row := range b.Changed(1) {
+			named[row.Sample]++
+			text, err := json.Marshal(row)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "null")
+		}
+	}
+	require.Equal(t, map[string]int{"barcode01": 1, "barcode02": 1}, named)
 }
 
 // BenchmarkBoard is 96 samples of a gene with a stretch each that changes: what a second of the page costs, records and naming.

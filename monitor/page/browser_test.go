@@ -264,9 +264,11 @@ func TestPageFollowsChanges(t *testing.T) {
 }
 
 func TestPageSurvivesARestart(t *testing.T) {
-	s := serve(t, pagetest.Lambda())
+	before := pagetest.Lambda()
+	before.Diplotypes = genesOf().Diplotypes
+	s := serve(t, before)
 	tab := visit(t, s, night)
-	wait(t, tab, rows+`.length === 11`)
+	wait(t, tab, rows+`.length === 11 && !document.getElementById("alleles").hidden`)
 	ask[bool](t, tab, `window.notReloaded = true`)
 
 	s.stop()
@@ -283,6 +285,7 @@ func TestPageSurvivesARestart(t *testing.T) {
 	wait(t, tab, `document.body.dataset.feed === "live" && document.getElementById("banner").hidden && `+rows+`.length === 4 && document.getElementById("health-word").textContent === "Trouble"`)
 	assert.True(t, ask[bool](t, tab, `window.notReloaded`))
 	assert.Contains(t, text(t, tab, "foot"), "processor-9")
+	assert.True(t, ask[bool](t, tab, `document.getElementById("alleles").hidden`), "a server without definitions names no alleles")
 	assert.Equal(t, 3, ask[int](t, tab, `document.getElementById("problems").children.length`))
 	assert.Zero(t, ask[int](t, tab, `document.querySelectorAll(".grid-row.fresh").length`), "what was there before is no news")
 }

@@ -304,10 +304,8 @@ func (f *Feed) enter(page chan message) {
 	for chunk := range slices.Chunk(s.Variants, 500) {
 		first = append(first, encode(monitor.EventVariants, monitor.Variants{Upsert: chunk, Remove: []string{}}))
 	}
-	first = append(first, encode(monitor.EventAlerts, monitor.Alerts{Upsert: s.Alerts}), encode(monitor.EventProblems, monitor.Problems{Upsert: s.Problems, Remove: []string{}}))
-	if s.Diplotypes != nil {
-		first = append(first, encode(monitor.EventDiplotypes, monitor.Diplotypes{Upsert: s.Diplotypes}))
-	}
+	first = append(first, encode(monitor.EventAlerts, monitor.Alerts{Upsert: s.Alerts}), encode(monitor.EventDiplotypes, monitor.Diplotypes{Upsert: s.Diplotypes}),
+		encode(monitor.EventProblems, monitor.Problems{Upsert: s.Problems, Remove: []string{}}))
 	for _, m := range first {
 		page <- m
 	}
