@@ -8,6 +8,8 @@ PRIOR = np.diag([20.0, 5.0])
 """What holds slope and offset back, as some observations would: with few labels the odds stay."""
 MOST = 8.0
 """For how many isolates a group counts at most: a group is not many observations, however large it is."""
+LEAST = 0.1
+"""The least threshold: where resistance is rarely likely, half of the best F1 goes to 0, from which everything is resistant."""
 
 
 def weights(group: np.ndarray) -> np.ndarray:
@@ -39,11 +41,11 @@ def apply(logit: np.ndarray, line: tuple[float, float]) -> np.ndarray:
 
 
 def threshold(probability: np.ndarray, label: np.ndarray, weight: np.ndarray) -> float:
-    """The probability from which RESISTANT has the greatest F1: where probabilities hold, half of that F1."""
+    """The probability from which RESISTANT has the greatest F1: where probabilities hold, half of that F1. At least LEAST."""
     if not label.any() or label.all():
         return 0.5
     best = 0.0
     for candidate in np.linspace(0.1, 0.9, 41):
         said = probability >= candidate
         best = max(best, 2 * float(weight[label & said].sum()) / float(weight[label].sum() + weight[said].sum()))
-    return round(best / 2, 3)
+    return round(max(best / 2, LEAST), 3)

@@ -34,11 +34,13 @@ def judge(
         y = label[has, k] > 0.5
         use = np.isin(gene, genes) & (values[has].sum(0) >= SEEN)
         forest = logistic = None
+        common = y.mean() if len(y) else np.nan  # what is said without a model
         if y.any() and not y.all():
-            forest = RandomForestClassifier(TREES, random_state=seed).fit(values[has][:, use], y)
+            if use.any():
+                forest = RandomForestClassifier(TREES, random_state=seed).fit(values[has][:, use], y)
             logistic = LogisticRegression(max_iter=1000).fit(np.c_[values[has][:, use], scores[has, k]], y)
         for i, (x, score) in enumerate(others):
             said["rules"][i][:, k] = score[:, k]
-            said["forest"][i][:, k] = forest.predict_proba(x[:, use])[:, 1] if forest else y.mean()
-            said["logistic"][i][:, k] = logistic.predict_proba(np.c_[x[:, use], score[:, k]])[:, 1] if logistic else y.mean()
+            said["forest"][i][:, k] = forest.predict_proba(x[:, use])[:, 1] if forest else common
+            said["logistic"][i][:, k] = logistic.predict_proba(np.c_[x[:, use], score[:, k]])[:, 1] if logistic else common
     return said

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from biomarker_train import calibration, completion, evaluation, export, linear, markers, metrics, rules, training
+from biomarker_train import calibration, completion, evaluation, export, linear, markers, metrics, peers, rules, training
 from biomarker_train.__main__ import main
 from biomarker_train.encoding import Encoder
 from biomarker_train.network import parameters
@@ -74,6 +74,9 @@ def test_the_threshold_is_half_of_the_best_f1():
     label = np.array([True] * 10 + [False] * 10)
     assert calibration.threshold(np.where(label, 0.9, 0.1), label, np.ones(20)) == 0.5
     assert calibration.threshold(np.full(20, 0.5), label, np.ones(20)) == pytest.approx(1 / 3, abs=1e-3)
+    # Where nothing is ever likely, nothing is said to be resistant; a threshold of 0 would say it of everything.
+    few = np.arange(200) < 2
+    assert calibration.threshold(np.where(few, 0.06, 0.01), few, np.ones(200)) == 0.1
 
 
 def test_missing_residues_are_expected_by_their_companions():
@@ -180,6 +183,26 @@ def test_faults_are_one_line(folder, capsys):
 
 def test_intervals_hold_the_figure(folder, recipe):
     report = evaluation.evaluate(recipe, folder, folder / "work")
-    for entry in report["tasks"].values():
-        value, low, high = entry["accuracy"]
-        assert low <= value <= high
+    for entry in [*report["tasks"].values(), report["mean"]]:
+        for name, figure in entry.items():
+            if isinstance(figure, list):
+                value, low, high = figure
+                assert low <= value <= high, name
+
+
+def test_draws_add_to_an_error_of_calibration_what_its_interval_leaves_out():
+    drawn = [{"ece": v, "auc": v} for v in np.linspace(0.02, 0.06, 41)]
+    assert evaluation._interval({"ece": 0.03}, drawn, "ece") == pytest.approx((0.03, 0.011, 0.049))
+    assert evaluation._interval({"ece": 0.01}, drawn, "ece") == pytest.approx((0.01, 0, 0.029))
+    assert evaluation._interval({"auc": 0.03}, drawn, "auc") == pytest.approx((0.03, 0.021, 0.059))
+
+
+def test_peers_without_residues_seen_often_say_what_is_common(folder, recipe, terms):
+    table = recipe.table(folder)
+    encoder = Encoder(recipe.features(table, terms))
+    some = table.isolates[:6]  # no residue is in five of them
+    x = encoder.inputs(*encoder.present(some))
+    label = np.array([[float(i.labels[t]) for t in recipe.tasks] for i in some])
+    label[:, 0] = [1, 0, 0, 0, 0, 1]
+    said = peers.judge(encoder, x * 0, label, [x], 1)
+    assert said["forest"][0][:, 0] == pytest.approx(1 / 3) and not np.isnan(said["logistic"][0][:, 0]).any()
