@@ -82,6 +82,24 @@ func (d *Definitions) combine(genotypes []Genotype, c *Call) {
 	c.Combined = len(c.Pairs) > 0
 }
 
+// listed reports whether each allele of the gene is one change, as of DPYD and RYR1, so that a copy often has several: a pair of alleles is then not all that
+// calls out of phase allow.
+func (d *Definitions) listed() bool { return d.Gene == "DPYD" || d.Gene == "RYR1" }
+
+// alsoCombined adds the pairs of combinations that explain the genotypes in another phase than the pairs of alleles do.
+func (d *Definitions) alsoCombined(genotypes []Genotype, c *Call) {
+	combined := *c
+	if d.combine(genotypes, &combined); combined.Refused != "" {
+		c.Refused, c.Pairs, c.Also = combined.Refused, nil, nil
+		return
+	}
+	for _, p := range combined.Pairs {
+		if !slices.Contains(c.Pairs, p) && !slices.Contains(c.Also, p) {
+			c.Also = append(c.Also, p)
+		}
+	}
+}
+
 // combinations are what a copy with these bases, by position, may be called; false: too many.
 func (d *Definitions) combinations(bases map[int]string) (list []named, all bool) {
 	cores := make(map[int][]int) // the known defining positions of each allele that the copy has

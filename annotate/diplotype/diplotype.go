@@ -81,7 +81,7 @@ func (c Call) Reason() string {
 	case len(c.Pairs) > 0:
 		return ""
 	case len(c.Unknown) > 0:
-		return "bases that no allele has: look at the reads there, or take later definitions"
+		return "bases that no allele has: check the reads there, or take later definitions"
 	case c.nothing:
 		return "nothing is known of any position: reads don't cover the gene, or the calls are no gVCF of it"
 	}

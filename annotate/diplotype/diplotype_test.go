@@ -537,3 +537,114 @@ func TestPharmCATsCombinations(t *testing.T) {
 		require.ElementsMatch(t, c.pairs, got, c.calls)
 	}
 }
+
+// TestListedAlleles has a gene each of whose alleles is one change: a pair of alleles isn't all that calls out of phase allow, and two on one copy
+// need no flag.
+func TestListedAlleles(t *testing.T) {
+	const definitions = `{"formatVersion": "2", "gene": "DPYD", "chromosome": "chr1", "variants": [
+		{"position": 10, "ref": "C", "alts": ["T"], "cpicAlleles": ["C", "T"], "cpicToVcfAlleleMap": {"C": "C", "T": "T"}},
+		{"position": 20, "ref": "A", "alts": ["G"], "cpicAlleles": ["A", "G"], "cpicToVcfAlleleMap": {"A": "A", "G": "G"}},
+		{"position": 30, "ref": "G", "alts": ["A"], "cpicAlleles": ["G", "A"], "cpicToVcfAlleleMap": {"G": "G", "A": "A"}}], "namedAlleles": [
+		{"name": "Reference", "alleles": ["C", "A", "G"], "cpicAlleles": ["C", "A", "G"], "reference": true},
+		{"name": "a", "alleles": ["T", null, null], "cpicAlleles": ["T", null, null]},
+		{"name": "b", "alleles": [null, "G", null], "cpicAlleles": [null, "G", null]},
+		{"name": "c", "alleles": [null, null, "A"], "cpicAlleles": [null, null, "A"]}]}`
+	d, err := diplotype.Read(strings.NewReader(definitions))
+	require.NoError(t, err)
+	other, err := diplotype.Read(strings.NewReader(strings.Replace(definitions, "DPYD", "CYP2C9", 1)))
+	require.NoError(t, err)
+	for _, c := range []struct {
+		a, b, c     string // genotypes
+		pairs, also string
+		combined    bool
+	}{
+		{"0/0", "0/0", "0/0", "Reference/Reference", "", false},
+		{"0/1", "0/0", "0/0", "Reference/a", "", false},
+		{"0/1", "0/1", "0/0", "a/b", "Reference/[a + b]", false},
+		{"0|1", "1|0", "0/0", "a/b", "", false},
+		{"0|1", "0|1", "0/0", "Reference/[a + b]", "", true},
+		{"1/1", "0/1", "0/0", "a/[a + b]", "", true},
+		{"0/1", "0/1", "0/1", "Reference/[a + b + c] a/[b + c] b/[a + c] c/[a + b]", "", true},
+		{"0|1", "0|1", "0/1", "Reference/[a + b + c] c/[a + b]", "", true},
+		{"0/1", "./.", "0/1", "a/c", "Reference/[a + c]", false},
+	} {
+		text := "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\n" +
+			"chr1\t10\t.\tC\tT\t.\tPASS\t.\tGT\t" + c.a + "\nchr1\t20\t.\tA\tG\t.\tPASS\t.\tGT\t" + c.b + "\nchr1\t30\t.\tG\tA\t.\tPASS\t.\tGT\t" + c.c + "\n"
+		got := called(t, d, strings.NewReader(text))
+		require.Equal(t, []string{c.pairs, c.also}, []string{words(got.Pairs), words(got.Also)}, text)
+		require.Equal(t, c.combined, got.Combined)
+		if plain := called(t, other, strings.NewReader(text)); c.combined {
+			require.Empty(t, plain.Pairs, "another gene has combinations only if they are asked for")
+		}
+	}
+}
+
+// TestPharmCATsTableOfDPYD has each row of PharmCAT's table of DPYD's HapB3 beside other variants. In phase the pair is the table's, out of phase it is among
+// those that the calls allow. HapB3's exonic change by itself is the reference to PharmCAT, and is given as a change here.
+func TestPharmCATsTableOfDPYD(t *testing.T) {
+	dir := os.Getenv(pgxFolder)
+	if dir == "" {
+		t.Skip("needs " + pgxFolder + ", a folder of PharmCAT's definitions and tests")
+	}
+	d := definitions(t, filepath.Join(dir, "DPYD_translation.json"))
+	table, err := os.ReadFile(filepath.Join(dir, "haplotype", "DPYD", "hapb3.tsv"))
+	require.NoError(t, err)
+	lines := strings.Split(string(table), "\n")
+	names := strings.Split(strings.TrimSpace(lines[2]), "\t")[:7]
+	copyOf := func(name string) string {
+		var list []string
+		for _, part := range strings.Split(strings.Trim(name, "[]"), "+") {
+			switch part = strings.TrimSpace(part); part {
+			case "HapB3":
+				part = "c.1129-5923C>G, c.1236G>A (HapB3)"
+			case "HapB3Intron":
+				part = "c.1129-5923C>G"
+			case "ref", "Reference", "g.97573863C>T":
+				continue
+			}
+			list = append(list, part)
+		}
+		slices.Sort(list)
+		return strings.Join(list, " + ")
+	}
+	pairOf := func(a, b string) string {
+		list := []string{copyOf(a), copyOf(b)}
+		slices.Sort(list)
+		return strings.Join(list, " / ")
+	}
+	rows := 0
+	for n, line := range lines[3:] {
+		cells := strings.Split(strings.TrimRight(line, "\r"), "\t")
+		if len(cells) < 8 || cells[7] == "" || cells[5] != "0/0" && cells[5] != "0|0" {
+			continue // the sixth has bases that no allele has
+		}
+		one, two, ok := strings.Cut(cells[7], "/")
+		require.True(t, ok)
+		for _, phased := range []bool{true, false} {
+			text := "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\ts\n"
+			for _, p := range d.Positions {
+				genotype := "0/0"
+				if k := slices.Index(names, p.Name); k >= 0 {
+					genotype = strings.ReplaceAll(cells[k], "missing", "./.")
+				}
+				if phased {
+					genotype = strings.ReplaceAll(genotype, "/", "|")
+				} else {
+					genotype = strings.ReplaceAll(genotype, "|", "/")
+				}
+				text += fmt.Sprintf("%s\t%d\t.\t%s\t%s\t.\tPASS\t.\tGT\t%s\n", d.Contig, p.Pos, p.Ref, strings.Join(p.Alts, ","), genotype)
+			}
+			c := called(t, d, strings.NewReader(text))
+			pairs := map[string]bool{}
+			for _, p := range append(slices.Clone(c.Pairs), c.Also...) {
+				pairs[pairOf(p.First, p.Second)] = true
+			}
+			require.True(t, pairs[pairOf(one, two)], "row %d, phased %v: %s is not among %v, %v", n+4, phased, cells[7], c.Pairs, c.Also)
+			if phased && !strings.Contains(line, "missing") {
+				require.Len(t, pairs, 1, "row %d: %v, %v", n+4, c.Pairs, c.Also)
+			}
+		}
+		rows++
+	}
+	require.Equal(t, 88, rows)
+}

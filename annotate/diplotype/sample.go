@@ -21,7 +21,7 @@ func DefaultLeast() Least { return Least{Depth: 10, Quality: 10} }
 // Sample collects a VCF's genotypes of one sample at a gene's positions, in any order. Positions without a record, or with only one that has failed a filter
 // or has too little evidence, aren't known.
 type Sample struct {
-	// Combinations has copies named by combinations of alleles where no pair of alleles explains the calls.
+	// Combinations has copies named by combinations of alleles where no pair of alleles explains the calls. Genes whose alleles are single changes have them always.
 	Combinations bool
 
 	definitions *Definitions
@@ -216,8 +216,12 @@ func (s *Sample) Call() Call {
 		}
 	}
 	c := s.definitions.Call(known)
-	if s.Combinations && len(contradicted) == 0 && c.Refused == "" && len(c.Pairs) == 0 && !c.nothing {
+	switch {
+	case len(contradicted) > 0 || c.Refused != "" || c.nothing:
+	case len(c.Pairs) == 0 && (s.Combinations || s.definitions.listed() && len(c.Unknown) == 0):
 		s.definitions.combine(known, &c)
+	case len(c.Pairs) > 0 && s.definitions.listed():
+		s.definitions.alsoCombined(known, &c)
 	}
 	if len(contradicted) > 0 {
 		p := contradicted[0]

@@ -30,7 +30,7 @@ are PharmCAT's JSON files; - is standard input. What no record speaks of is miss
 not the reference: give a gVCF (pore call --gvcf --ploidy 2). What has failed a
 filter, or has fewer reads or a lower GQ than asked for, is missing, too. Phase
 comes from GT with | and PS. Structural alleles (CYP2D6) aren't called, combinations
-that have no name with --combinations only.`,
+that have no name with --combinations only, but of DPYD and RYR1.`,
 		Example: `  pore diplotype --definitions CYP2C19_translation.json calls.g.vcf.gz`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
