@@ -159,7 +159,7 @@ type keras struct {
 	weights *hdf5.Object // model_weights
 	// numbered are, of Keras 3, the groups of weights by layer, in which they are numbered.
 	numbered map[string]*hdf5.Object
-	room     int // bytes of weights that the file has besides those that were read
+	space    int // bytes of weights that the file has besides those that were read
 	g        *onnxgraph.Graph
 	layers   map[string]*kerasLayer
 	uses     map[string]int // of each layer's value
@@ -540,7 +540,7 @@ func (k *keras) convolution(l *kerasLayer, x value, then *affine) (value, error)
 // layerWeights finds the weights of a layer by their last names, such as kernel:0: how deep they lie in the layer's group differs between versions of Keras.
 type layerWeights struct {
 	layer string
-	room  *int // see keras
+	space *int // see keras
 	all   map[string]*hdf5.Object
 	seen  int // links
 	err   error
@@ -554,7 +554,7 @@ func (k *keras) weightsOf(layer string, names []string) *layerWeights {
 	} else {
 		w = newLayerWeights(k.weights, layer)
 	}
-	w.room = &k.room
+	w.space = &k.space
 	return w
 }
 
@@ -621,7 +621,7 @@ func (w *layerWeights) get(name string, shape ...int) ([]float32, error) {
 		return nil, fmt.Errorf("weight %s of layer %s has the shape %v, not %v", name, w.layer, v.Shape, shape)
 	}
 	// Many layers' groups may lead to one array, and a small file to more memory than there is.
-	if *w.room -= 4 * len(v.Data); *w.room < 0 {
+	if *w.space -= 4 * len(v.Data); *w.space < 0 {
 		return nil, fmt.Errorf("weight %s of layer %s is one more than the file has bytes for", name, w.layer)
 	}
 	if !finite(v.Data) {

@@ -96,7 +96,7 @@ func buildNumbered(model *kerasModel, weights []byte) (onnx []byte, context int,
 }
 
 func newKeras(bytes int) *keras {
-	return &keras{room: bytes, g: onnxgraph.New("splicing", false), layers: map[string]*kerasLayer{}, uses: map[string]int{}, values: map[string]value{}}
+	return &keras{space: bytes, g: onnxgraph.New("splicing", false), layers: map[string]*kerasLayer{}, uses: map[string]int{}, values: map[string]value{}}
 }
 
 // groupsByLayer are the groups of weights by the names of the layers. Keras 3 names groups after the classes of layers, numbered, and
