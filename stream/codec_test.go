@@ -313,6 +313,7 @@ func sampleRecords() []sampleRecord {
 		{"reads-run-controls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: controlledMarker()}}},
 		{"reads-carry-over-query", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: sampleCarryOverQuery()}}},
 		{"reads-carry-over-report", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: sampleCarryOverReport()}}},
+		{"reads-carry-over-report-run", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: runCarryOverReport()}}},
 		{"reads-run-end", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: sampleMarker()}}},
 		{"reads-run-samples", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: barcodedMarker()}}},
 		{"called-run-start", calledCodec, &streampb.CalledRecord{Body: &streampb.CalledRecord_RunStart{RunStart: calledMarker()}}},
@@ -329,6 +330,7 @@ func sampleRecords() []sampleRecord {
 		{"calls-reference-provisional", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_Reference{Reference: provisionalReference()}}},
 		{"calls-carry-over", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: sampleCarryOver()}}},
 		{"calls-carry-over-end", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: "run-7"}}}},
+		{"calls-carry-over-end-many", callsCodec, &streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: "run-7", TooMany: true}}}},
 		{"watch-run-start", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_RunStart{RunStart: sampleMarker()}, Panels: "sha256:3f1c"}},
 		{"watch-variant", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Variant{Variant: []byte(`{"sample":"lambda","revision":3}`)}, Panels: "sha256:3f1c"}},
 		{"watch-coverage", watchCodec, &streampb.WatchRecord{Body: &streampb.WatchRecord_Coverage{Coverage: sampleCoverage()}, Panels: "sha256:3f1c"}},
@@ -407,6 +409,13 @@ func sampleCarryOverReport() *streampb.CarryOverReport {
 		Called: []*streampb.Alleles{{Contig: "chr1", Sample: "a", Positions: []int64{100}, Refs: []string{"A"}, Alts: []string{"C"}, VrsIds: []string{"ga4gh:VA.x"}}},
 		Reads:  []*streampb.AlleleReads{{Sample: "a", Contig: "chr1", First: 1, Alt: []uint32{4}, Depth: []uint32{9}, Left: []uint32{2}}},
 	}
+}
+
+// runCarryOverReport says which run its reads are of.
+func runCarryOverReport() *streampb.CarryOverReport {
+	m := sampleCarryOverReport()
+	m.Reads[0].Run = "run-7"
+	return m
 }
 
 // modifiedCalls is sampleModifiedCalls, changed.
@@ -765,6 +774,7 @@ func TestValidity(t *testing.T) {
 		{calls(func(c *streampb.Call) { c.ModelMismatch = slices.Repeat([]string{"m"}, maxListed+1) }), "names 65 basecalling models"},
 		{calls(func(c *streampb.Call) { c.Run = "" }), ""}, // a retraction may be of no run
 
+		{carryOverReport(func(m *streampb.CarryOverReport) { m.Reads[0].Run = strings.Repeat("r", 513) }), "run has 513 bytes"},
 		{carryOver(func(c *streampb.CarryOver) { c.Run = "" }), "run is empty"},
 		{carryOver(func(c *streampb.CarryOver) { c.Sample = "" }), "sample is empty"},
 		{carryOver(func(c *streampb.CarryOver) { c.Contig = long }), "contig has 513 bytes"},

@@ -154,6 +154,11 @@ func validCarryOverReport(m *streampb.CarryOverReport) error {
 		if err := firstError(validName("sample", r.GetSample()), validName("contig", r.GetContig())); err != nil {
 			return err
 		}
+		if r.GetRun() != "" { // earlier versions name none
+			if err := validName("run", r.GetRun()); err != nil {
+				return err
+			}
+		}
 		if n := len(r.GetDepth()); n == 0 || n != len(r.GetAlt()) || n != len(r.GetLeft()) {
 			return decodeErrorf(CodeInvalid, "reads of %s at %d alleles, of which %d show them and %d are left", r.GetSample(), len(r.GetDepth()), len(r.GetAlt()), len(r.GetLeft()))
 		}

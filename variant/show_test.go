@@ -1,8 +1,11 @@
 package variant_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/vrs"
@@ -96,5 +99,42 @@ func TestSupportReportsWhatIsLeftOut(t *testing.T) {
 	finalize(t, r)
 	if late := r.Support([]vrs.Edit{allele})[0]; late != few {
 		t.Errorf("%+v after the end, %+v before", late, few)
+	}
+}
+
+// TestSupportOfRuns: what each run's reads show adds up to what all show, and the reads that aren't used are divided as those that are; a run alone has all.
+func TestSupportOfRuns(t *testing.T) {
+	s, _ := planted(t, 3)
+	segments := s.segments(t, 60, 2500, 0, 6000)
+	pos := 1000
+	alleles := []vrs.Edit{{Start: pos, Ref: string(s.contig.Seq[pos : pos+1]), Alt: string(s.edits[0].seq[0])}, {Start: pos + 700, Ref: string(s.contig.Seq[pos+700 : pos+701]), Alt: "AAT"}}
+	for _, most := range []int{len(segments), 8} {
+		alone := region(t, s.contig, 0, variant.Config{Sample: "s", MaxDepth: most})
+		apply(t, alone, segments...)
+		all := alone.Support(alleles)
+		if runs := alone.Runs(); len(runs) != 1 || !slices.Equal(alone.RunSupport(runs[0], alleles), all) {
+			t.Errorf("%v", runs)
+		}
+		if got := alone.RunSupport("another", alleles); got[0].Depth != 0 || got[0].Left != 0 {
+			t.Errorf("%+v of a run without a read", got)
+		}
+		both := region(t, s.contig, 0, variant.Config{Sample: "s", MaxDepth: most})
+		for i, seg := range segments {
+			seg = proto.CloneOf(seg)
+			seg.Run = []string{"b", "a", "b"}[i%3]
+			apply(t, both, seg)
+		}
+		if runs := both.Runs(); !slices.Equal(runs, []string{"a", "b"}) {
+			t.Fatalf("%v", runs)
+		}
+		a, b, together := both.RunSupport("a", alleles), both.RunSupport("b", alleles), both.Support(alleles)
+		for i := range alleles {
+			if a[i].Shows+b[i].Shows != together[i].Shows || a[i].Depth+b[i].Depth != together[i].Depth || a[i].Depth == 0 || b[i].Depth == 0 {
+				t.Errorf("%+v and %+v, of %+v", a[i], b[i], together[i])
+			}
+			if left := a[i].Left + b[i].Left; left < together[i].Left-1 || left > together[i].Left+1 || most == 8 && (a[i].Left == 0 || b[i].Left == 0) {
+				t.Errorf("%+v and %+v are left, of %+v", a[i], b[i], together[i])
+			}
+		}
 	}
 }

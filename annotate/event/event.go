@@ -126,6 +126,9 @@ type CarryOver struct {
 // String is what carry-over explains, for people.
 func (c *CarryOver) String() string {
 	control := fmt.Sprintf("control %s: %d of %d reads", c.Control, c.ControlAlt, c.ControlDepth)
+	if c.Share == nil && c.Basis == "silent_control" {
+		return fmt.Sprintf("control %s has no read at any allele, so carry-over is not bounded; few reads are marked beside an empty control", c.Control)
+	}
 	if c.Share == nil {
 		return "carry-over is not bounded (" + control + ")"
 	}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -27,17 +28,46 @@ func (n *neighbours) assess(a *streampb.CarryOver) ([]revision, error) {
 		on.carried = slices.Insert(on.carried, at, a)
 	}
 	on.version++
+	return n.carry(on, a, a.GetExplained())
+}
+
+// carry returns the revisions that follow from what was said of an allele's carry-over, if it is called.
+func (n *neighbours) carry(on *contig, a *streampb.CarryOver, explained bool) ([]revision, error) {
 	i, called := slices.BinarySearchFunc(on.alleles, a, func(s *standing, a *streampb.CarryOver) int { return comparePlaces(s.call, a) })
 	if !called {
 		return nil, nil
 	}
 	own := on.alleles[i]
 	joined := own.joins()
-	own.carried = a.GetExplained()
+	own.carried = explained
 	if own.call.GetStatus() == streampb.CallStatus_RETRACTED {
 		return nil, nil
 	}
 	return n.revise(on, own, joined)
+}
+
+// unassess lets go of the assessments by the controls of a run, and returns the revisions of events that follow.
+func (n *neighbours) unassess(run string) (revisions []revision, err error) {
+	keys := slices.SortedFunc(maps.Keys(n.contigs), func(a, b contigKey) int {
+		return cmp.Or(cmp.Compare(a.sample, b.sample), cmp.Compare(a.contig, b.contig))
+	})
+	for _, key := range keys {
+		on := n.contigs[key]
+		var gone []*streampb.CarryOver
+		on.carried = slices.DeleteFunc(on.carried, func(c *streampb.CarryOver) bool {
+			if c.GetRun() != run {
+				return false
+			}
+			gone = append(gone, c)
+			return true
+		})
+		for _, c := range gone {
+			on.version++
+			more, wrong := n.carry(on, c, false)
+			revisions, err = append(revisions, more...), cmp.Or(err, wrong)
+		}
+	}
+	return revisions, err
 }
 
 // explained reports whether carry-over explains an allele by the newest assessment.
@@ -169,10 +199,24 @@ func (e *ends) restore(b []byte) error {
 	return in.Done()
 }
 
-// carryOverEnd passes on the end of a run that had waited.
-func (h *handler) carryOverEnd(run string) ([]stream.Out, error) {
-	if !h.ends.assess(run) {
-		return nil, nil
+// carryOverEnd passes on the end of a run that had waited. Where carry-over couldn't be assessed in the end, nothing holds that was said of it before: what was depends on
+// how reads came.
+func (h *handler) carryOverEnd(end *streampb.CarryOverEnd, replayed bool) ([]stream.Out, error) {
+	var outs []stream.Out
+	if end.GetTooMany() {
+		revisions, err := h.neighbours.unassess(end.GetRun())
+		if !replayed {
+			if err != nil {
+				h.log.Warn("calls can't be taken together with their neighbours", "run", end.GetRun(), "err", err)
+			}
+			if outs, err = h.publish(nil, revisions); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return h.runEnd(&streampb.Marker{Run: h.markers.Run(run)})
+	if !h.ends.assess(end.GetRun()) {
+		return outs, nil
+	}
+	ended, err := h.runEnd(&streampb.Marker{Run: h.markers.Run(end.GetRun())})
+	return append(outs, ended...), err
 }

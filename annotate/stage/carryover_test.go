@@ -25,9 +25,12 @@ func carriedRecord(t testing.TB, sample string, pos int64, ref, alt string, shar
 	return testRecord{[]byte("key"), value}
 }
 
-func carriedEnd(t testing.TB, run string) testRecord {
+func carriedEnd(t testing.TB, run string) testRecord { return carriedEndOf(t, run, false) }
+
+// carriedEndOf is the end of a run's carry-over, which perhaps couldn't be assessed.
+func carriedEndOf(t testing.TB, run string, tooMany bool) testRecord {
 	t.Helper()
-	value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: run}}})
+	value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: run, TooMany: tooMany}}})
 	require.NoError(t, err)
 	return testRecord{stream.CarryOverEndKey(run), value}
 }
@@ -93,6 +96,12 @@ func TestCarryOver(t *testing.T) {
 		{"of an allele that was retracted", []testRecord{start, call(100, 1, streampb.CallStatus_STABLE), call(100, 2, streampb.CallStatus_RETRACTED), carried(100, 0.9), call(100, 3, streampb.CallStatus_STABLE)}, []string{
 			"1: 100 rev 1 STABLE []", "2: 100 rev 2 RETRACTED []", "4: 100 rev 3 STABLE [CarryOver] true 0.9 water",
 		}},
+		{"that couldn't be assessed in the end", []testRecord{start, call(100, 1, streampb.CallStatus_PROVISIONAL), call(200, 1, streampb.CallStatus_FINAL), carried(100, 0.9), carried(300, 0.9), call(100, 2, streampb.CallStatus_FINAL), end, carriedEndOf(t, "run-1", true), carriedEndOf(t, "run-1", true), call(300, 1, streampb.CallStatus_FINAL)}, []string{
+			"1: 100 rev 1 PROVISIONAL []", "2: 200 rev 1 FINAL []", "3: 100 rev 2 PROVISIONAL [CarryOver] true 0.9 water", "5: 100 rev 3 FINAL [CarryOver] true 0.9 water", "7: 100 rev 4 FINAL []", "7: end", "9: 300 rev 1 FINAL []",
+		}},
+		{"of another run's controls stays", []testRecord{start, call(100, 1, streampb.CallStatus_FINAL), carried(100, 0.9), carriedEndOf(t, "run-2", true), end, carriedEnd(t, "run-1")}, []string{
+			"1: 100 rev 1 FINAL []", "2: 100 rev 2 FINAL [CarryOver] true 0.9 water", "5: end",
+		}},
 		{"none, and no end", []testRecord{start, call(100, 1, streampb.CallStatus_FINAL), end}, []string{"1: 100 rev 1 FINAL []"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,6 +161,56 @@ func TestCarryOverLaw(t *testing.T) {
 		}
 		require.Equal(t, first, all, "seed %d", seed)
 	}
+}
+
+// TestCarryOverThatDoesNotHold: of a run whose carry-over couldn't be assessed in the end, no event says anything of it, whatever was assessed before, of whichever alleles, and wherever a
+// handler is lost; nothing follows the run's end.
+func TestCarryOverThatDoesNotHold(t *testing.T) {
+	var first map[string]string
+	marked := 0
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 18))
+		var calls, assessed []testRecord
+		for revision := range uint64(3) {
+			for i := range int64(20) {
+				calls = append(calls, callRecord(t, testCall(1000+7*i, "C", "T", revision+1, streampb.CallStatus(1+revision))))
+			}
+		}
+		for range rng.IntN(60) {
+			assessed = append(assessed, carriedRecord(t, "lambda", 1000+7*rng.Int64N(20), "C", "T", rng.Float64()))
+		}
+		recs := append([]testRecord{controlledRecord(t, false)}, weave(rng, calls, assessed)...)
+		recs = append(recs, controlledRecord(t, true), carriedEndOf(t, "run-1", true))
+		last := make(map[string]string)
+		ended := false
+		for _, o := range statetest.Law(t, func() stream.Handler { return awaiting(t) }, records(recs...), 12, seed) {
+			require.False(t, ended, "something follows the end")
+			if stream.IsMarkerKey(o.Key) {
+				ended = true
+				continue
+			}
+			var v event.Variant
+			require.NoError(t, json.Unmarshal(o.Value, &v))
+			if v.Call.CarryOver != nil && v.Call.CarryOver.Explained {
+				marked++
+			}
+			v.Revision = 0
+			text, err := v.JSON()
+			require.NoError(t, err)
+			last[string(o.Key)] = string(text)
+		}
+		require.True(t, ended)
+		require.Len(t, last, 20)
+		for _, text := range last {
+			require.NotContains(t, text, "carry_over")
+			require.NotContains(t, text, event.CarryOverFilter)
+		}
+		if first == nil {
+			first = last
+		}
+		require.Equal(t, first, last, "seed %d", seed)
+	}
+	require.NotZero(t, marked)
 }
 
 // TestCarryOverParts: an allele that carry-over explains isn't taken together with its neighbours, from when that is known, ahead of its call or behind, for as long as it is so;

@@ -163,7 +163,7 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		}
 		return h.publish(nil, revisions)
 	case *streampb.CallRecord_CarryOverEnd:
-		return h.carryOverEnd(body.CarryOverEnd.GetRun())
+		return h.carryOverEnd(body.CarryOverEnd, replayed)
 	case *streampb.CallRecord_Coverage:
 		return h.watchCoverage(body.Coverage)
 	case *streampb.CallRecord_Reference:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/demux"
@@ -18,8 +19,10 @@ type Carried struct {
 	Controls carryover.Controls `json:"controls"`
 	// Samples are the others that have calls.
 	Samples map[string]carryover.Summary `json:"samples"`
-	// Silent are controls of which no read lies at any allele: a clean control, or a barcode that nothing was sequenced of.
+	// Silent are controls of which no read lies at any allele: clean ones, or barcodes of which nothing was sequenced. They bound nothing.
 	Silent []string `json:"silent,omitempty"`
+	// Unassessed are runs of which nothing is said, as their samples are called with too many alleles.
+	Unassessed []string `json:"not_assessed,omitempty"`
 	// Doubted counts answers of panels that carry-over made doubtful.
 	Doubted int `json:"doubted,omitempty"`
 }
@@ -33,6 +36,9 @@ func (c *Carried) Warnings() []string {
 	for _, name := range c.Silent {
 		lines = append(lines, carryover.SilentWarning(name, c.Controls[name]))
 	}
+	for _, run := range c.Unassessed {
+		lines = append(lines, fmt.Sprintf("carry-over of run %s is not assessed, and no allele marked: its samples are called with too many alleles (docs/files/carryover.md); pore carryover marks their files", run))
+	}
 	var marked, unbounded int
 	for _, s := range c.Samples {
 		marked, unbounded = marked+s.Marked, unbounded+s.Unbounded
@@ -41,7 +47,7 @@ func (c *Carried) Warnings() []string {
 		lines = append(lines, fmt.Sprintf("%d alleles of samples are explained by carry-over and marked CarryOver", marked))
 	}
 	if unbounded > 0 {
-		lines = append(lines, fmt.Sprintf("%d alleles are not bounded by the controls, which have no reads there or have the alleles themselves", unbounded))
+		lines = append(lines, fmt.Sprintf("%d alleles are not bounded by the controls, which have no reads there, or none at all, or have the alleles themselves", unbounded))
 	}
 	return lines
 }
@@ -90,6 +96,7 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		s.Add(*assessmentOf(v))
 		out.Samples[v.Sample] = s
 	}
+	out.Unassessed = unassessed(fold, runs, controls)
 	if alerts != nil {
 		for _, a := range alerts.latest {
 			if a.CarryOver != nil {
@@ -98,6 +105,27 @@ func (r *run) carryOver(fold *Fold, alerts *AlertFold, runs []*streampb.Run) (*C
 		}
 	}
 	return out, nil
+}
+
+// unassessed are the runs with controls of whose samples a final allele was not assessed.
+func unassessed(fold *Fold, runs []*streampb.Run, controls map[string]carryover.Controls) (list []string) {
+	without := make(map[string]bool) // samples
+	for _, v := range fold.latest {
+		if v.Status == streampb.CallStatus_FINAL.String() && v.Call.CarryOver == nil {
+			without[v.Sample] = true
+		}
+	}
+	for _, run := range runs {
+		own := controls[run.GetId()]
+		if own != nil && slices.ContainsFunc(stream.SamplesOf(run), func(sample string) bool {
+			_, control := own[sample]
+			return !control && without[sample]
+		}) {
+			list = append(list, run.GetId())
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // assessmentOf is the assessment within an event; nil: there is none.

@@ -2385,6 +2385,7 @@ type AlleleReads struct {
 	Alt           []uint32               `protobuf:"varint,4,rep,packed,name=alt,proto3" json:"alt,omitempty"`     // reads that show the allele
 	Depth         []uint32               `protobuf:"varint,5,rep,packed,name=depth,proto3" json:"depth,omitempty"` // reads that could
 	Left          []uint32               `protobuf:"varint,6,rep,packed,name=left,proto3" json:"left,omitempty"`   // reads there that weren't counted, as there are too many
+	Run           string                 `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`             // that these reads are of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2459,6 +2460,13 @@ func (x *AlleleReads) GetLeft() []uint32 {
 		return x.Left
 	}
 	return nil
+}
+
+func (x *AlleleReads) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
 }
 
 // Call is one revision of one allele in one sample.
@@ -3532,7 +3540,7 @@ func (*CallRecord_CarryOverEnd) isCallRecord_Body() {}
 // carry-over between the samples of a run; one that isn't known yet may be called later.
 type CarryOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // whose controls bound it the least
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // by whose controls carry-over gives it most
 	Sample        string                 `protobuf:"bytes,2,opt,name=sample,proto3" json:"sample,omitempty"`
 	Contig        string                 `protobuf:"bytes,3,opt,name=contig,proto3" json:"contig,omitempty"`
 	Pos           int64                  `protobuf:"varint,4,opt,name=pos,proto3" json:"pos,omitempty"` // 1-based, left-aligned, VCF spelling
@@ -3671,10 +3679,11 @@ func (x *CarryOver) GetControlDepth() uint32 {
 }
 
 // CarryOverEnd says that all assessments of a run have been sent that follow from its calls being
-// final. The end of a run with controls is passed on after it.
+// final. The end of a run with controls is passed on after it. It comes again if too_many changes.
 type CarryOverEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	TooMany       bool                   `protobuf:"varint,2,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"` // its samples are called with too many alleles to assess: assessments of the run that came before don't hold
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3714,6 +3723,13 @@ func (x *CarryOverEnd) GetRun() string {
 		return x.Run
 	}
 	return ""
+}
+
+func (x *CarryOverEnd) GetTooMany() bool {
+	if x != nil {
+		return x.TooMany
+	}
+	return false
 }
 
 // WatchRecord is what the watch stage needs to know of a sample.
@@ -4642,14 +4658,15 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x05parts\x18\x05 \x01(\rR\x05parts\x12\x14\n" +
 	"\x05ended\x18\x06 \x03(\tR\x05ended\x12.\n" +
 	"\x06called\x18\a \x03(\v2\x16.porestream.v1.AllelesR\x06called\x120\n" +
-	"\x05reads\x18\b \x03(\v2\x1a.porestream.v1.AlleleReadsR\x05reads\"\x8f\x01\n" +
+	"\x05reads\x18\b \x03(\v2\x1a.porestream.v1.AlleleReadsR\x05reads\"\xa1\x01\n" +
 	"\vAlleleReads\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x16\n" +
 	"\x06contig\x18\x02 \x01(\tR\x06contig\x12\x14\n" +
 	"\x05first\x18\x03 \x01(\rR\x05first\x12\x10\n" +
 	"\x03alt\x18\x04 \x03(\rR\x03alt\x12\x14\n" +
 	"\x05depth\x18\x05 \x03(\rR\x05depth\x12\x12\n" +
-	"\x04left\x18\x06 \x03(\rR\x04left\"\xcf\x06\n" +
+	"\x04left\x18\x06 \x03(\rR\x04left\x12\x10\n" +
+	"\x03run\x18\a \x01(\tR\x03run\"\xcf\x06\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x15\n" +
@@ -4765,9 +4782,10 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\acontrol\x18\v \x01(\tR\acontrol\x12\x1f\n" +
 	"\vcontrol_alt\x18\f \x01(\rR\n" +
 	"controlAlt\x12#\n" +
-	"\rcontrol_depth\x18\r \x01(\rR\fcontrolDepth\" \n" +
+	"\rcontrol_depth\x18\r \x01(\rR\fcontrolDepth\";\n" +
 	"\fCarryOverEnd\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"\xea\x02\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x19\n" +
+	"\btoo_many\x18\x02 \x01(\bR\atooMany\"\xea\x02\n" +
 	"\vWatchRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x12\x1a\n" +
 	"\avariant\x18\x02 \x01(\fH\x00R\avariant\x125\n" +

@@ -34,6 +34,8 @@ type Control struct {
 	Name string
 	Kind Kind
 	Reads
+	// Silent: no read of it lies at any allele of the run. It may be clean, and may not have been sequenced.
+	Silent bool
 }
 
 // Basis is what an assessment is based on.
@@ -51,6 +53,9 @@ const (
 	NotCovered Basis = "not_covered"
 	// NotCounted: the sample's own reads don't show the allele by their bases, so there is nothing to compare.
 	NotCounted Basis = "not_counted"
+	// SilentControl: the controls that could bound it, without template, have no read at any allele of the run. Whether they were sequenced isn't known, so
+	// nothing is bounded. An allele is still marked that carry-over would explain beside empty controls that were: beside others more are.
+	SilentControl Basis = "silent_control"
 	// OwnAllele: the negative controls have the allele themselves, so nothing is bounded.
 	OwnAllele Basis = "own_allele"
 )
@@ -63,7 +68,9 @@ type Assessment struct {
 	Share float64
 	// Expected is the number of reads that it gives at most, on average.
 	Expected float64
-	Basis    Basis
+	// Own is how many reads of the sample show the allele.
+	Own   int
+	Basis Basis
 	// Control is the control that shows the allele in the most reads, and Reads its reads.
 	Control string
 	Reads
@@ -84,7 +91,8 @@ const ownShare = 0.2
 // Hopping: each of a run's reads with the allele, own and others, could have got into each control; k of them
 // did. The Clopper–Pearson bound of k among them is the greatest rate h at which a read gets into one wrong
 // barcode, and the sample gets a binomial number of the others' reads at that rate. A control that stays
-// empty so still lets 5.3 reads of others into each sample. Where only a share of a control's reads was
+// empty so still lets 5.3 reads of others into each sample; one of which nothing shows that it was sequenced
+// counts only if there is no other, and bounds nothing then. Where only a share of a control's reads was
 // counted, more of them may have the allele, and h is larger by that share; of the sample, its own share of
 // those is seen. Reads of a control that has the allele itself can get into samples as others' can.
 //
@@ -98,9 +106,9 @@ func Assess(own Reads, others int, controls []Control) Assessment {
 	return assess(own, others, controls, newBounds())
 }
 
-func assess(own Reads, others int, controls []Control, b *bounds) Assessment {
-	j := Assessment{Basis: NoSource}
-	var usable []Control
+func assess(own Reads, others int, controls []Control, b *bounds) (j Assessment) {
+	j.Basis, j.Own = NoSource, own.Alt
+	var usable, silent []Control
 	unusable := NotCovered
 	for _, c := range controls {
 		switch {
@@ -108,6 +116,8 @@ func assess(own Reads, others int, controls []Control, b *bounds) Assessment {
 		case c.Kind == Negative && c.Alt > 0 && b.lower(c.Alt, c.Depth) >= ownShare:
 			unusable = OwnAllele
 			others += c.all()
+		case c.Silent:
+			silent = append(silent, c)
 		default:
 			usable = append(usable, c)
 		}
@@ -119,9 +129,12 @@ func assess(own Reads, others int, controls []Control, b *bounds) Assessment {
 	case own.Alt == 0:
 		j.Basis = NotCounted
 		return j
-	case len(usable) == 0:
+	case len(usable)+len(silent) == 0:
 		j.Basis = unusable
 		return j
+	case len(usable) == 0:
+		usable = silent
+		defer func() { j.Basis = SilentControl }()
 	}
 	if others > 0 {
 		hopped, trials, used := 0, 0, 0.0
@@ -157,5 +170,47 @@ func (j *Assessment) source(basis Basis, expected, probability float64, own Read
 
 // Bounded reports whether controls bound anything of the allele.
 func (j *Assessment) Bounded() bool {
-	return j.Basis != NotCovered && j.Basis != NotCounted && j.Basis != OwnAllele
+	switch j.Basis {
+	case NotCovered, NotCounted, OwnAllele, SilentControl:
+		return false
+	}
+	return true
+}
+
+// Combine is the assessment of an allele of a sample that several runs have reads of, by those of each run, in a fixed order. Each run's reads are assessed
+// by its own controls; all that are bounded together are explained if the sum of what carry-over gives to the runs makes as many reads with a
+// probability above Alpha/2, where that number is taken to be Poisson's, which is wider than the binomial ones. Reads of a run without a bound count only
+// where no run has one. The rest is that of the run to which carry-over gives most, whose index it returns.
+func Combine(runs []Assessment) (all Assessment, most int) {
+	rank := func(j *Assessment) int {
+		switch {
+		case j.Bounded():
+			return 0
+		case j.Basis == SilentControl:
+			return 1
+		case j.Basis != NotCounted:
+			return 2
+		}
+		return 3
+	}
+	least := 3
+	for i := range runs {
+		least = min(least, rank(&runs[i]))
+	}
+	own, expected, n := 0, 0.0, 0
+	for i := range runs {
+		j := &runs[i]
+		if rank(j) != least {
+			continue
+		}
+		if n == 0 || j.Expected > all.Expected {
+			all, most = *j, i
+		}
+		own, expected, n = own+j.Own, expected+j.Expected, n+1
+	}
+	if n > 1 && least <= 1 {
+		all.Own, all.Expected = own, expected
+		all.Share, all.Explained = min(1, expected/float64(own)), expected > 0 && tailPoisson(own, expected) > Alpha/2
+	}
+	return all, most
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,8 +77,13 @@ func TestBounds(t *testing.T) {
 
 // TestAssess: which reads can't be distinguished from carry-over, and by what.
 func TestAssess(t *testing.T) {
-	water := func(alt, depth int) Control { return Control{"water", NoTemplate, Reads{Alt: alt, Depth: depth}} }
-	wild := func(alt, depth int) Control { return Control{"wild", Negative, Reads{Alt: alt, Depth: depth}} }
+	water := func(alt, depth int) Control {
+		return Control{Name: "water", Kind: NoTemplate, Reads: Reads{Alt: alt, Depth: depth}}
+	}
+	wild := func(alt, depth int) Control {
+		return Control{Name: "wild", Kind: Negative, Reads: Reads{Alt: alt, Depth: depth}}
+	}
+	silent := Control{Name: "silent", Kind: NoTemplate, Silent: true}
 	for _, tt := range []struct {
 		name     string
 		own      Reads
@@ -102,11 +108,16 @@ func TestAssess(t *testing.T) {
 		{"called, but not by its bases", Reads{Alt: 0, Depth: 400}, 4000, []Control{water(1, 1)}, false, NotCounted},
 		{"only the wild type has it, and the water is empty", Reads{Alt: 4, Depth: 400}, 0, []Control{wild(90, 200), water(0, 0)}, true, Hopping},
 		{"more than the wild type gives", Reads{Alt: 30, Depth: 400}, 0, []Control{wild(90, 200), water(0, 0)}, false, Hopping},
-		{"of the wild type few reads were looked at", Reads{Alt: 20, Depth: 100}, 10000, []Control{{"wild", Negative, Reads{Depth: 120, Left: 9880}}}, true, Hopping},
-		{"of the wild type all were", Reads{Alt: 20, Depth: 100}, 10000, []Control{{"wild", Negative, Reads{Depth: 10000}}}, false, Hopping},
-		{"of all few were", Reads{Alt: 20, Depth: 120, Left: 9880}, 10000, []Control{{"wild", Negative, Reads{Depth: 120, Left: 9880}}}, false, Hopping},
+		{"of the wild type few reads were looked at", Reads{Alt: 20, Depth: 100}, 10000, []Control{{Name: "wild", Kind: Negative, Reads: Reads{Depth: 120, Left: 9880}}}, true, Hopping},
+		{"of the wild type all were", Reads{Alt: 20, Depth: 100}, 10000, []Control{{Name: "wild", Kind: Negative, Reads: Reads{Depth: 10000}}}, false, Hopping},
+		{"of all few were", Reads{Alt: 20, Depth: 120, Left: 9880}, 10000, []Control{{Name: "wild", Kind: Negative, Reads: Reads{Depth: 120, Left: 9880}}}, false, Hopping},
 		{"all have it", Reads{Alt: 100, Depth: 100}, 9400, []Control{water(2, 3)}, false, Contamination},
 		{"a few reads in all, all with a neighbour's allele", Reads{Alt: 5, Depth: 5}, 9400, []Control{water(2, 3)}, true, Contamination},
+		{"few reads beside an empty control that may not have been sequenced", Reads{Alt: 3, Depth: 400}, 4000, []Control{silent}, true, SilentControl},
+		{"many", Reads{Alt: 40, Depth: 400}, 4000, []Control{silent}, false, SilentControl},
+		{"nobody else's, beside such a control", Reads{Alt: 30, Depth: 100}, 0, []Control{silent}, false, SilentControl},
+		{"another control bounds it, and only that", Reads{Alt: 9, Depth: 400}, 4000, []Control{silent, water(0, 7)}, true, Hopping},
+		{"no other control that does is there", Reads{Alt: 3, Depth: 400}, 4000, []Control{silent, wild(0, 0)}, true, SilentControl},
 	} {
 		j := Assess(tt.own, tt.others, tt.controls)
 		require.Equal(t, tt.want, j.Explained, tt.name)
@@ -135,22 +146,22 @@ func TestCarriedOverAllelesAreMarked(t *testing.T) {
 	}{
 		{"hopping at 1 in 1,000", 200, func() (Reads, int, []Control) {
 			k, x := binomial(2000, 1e-3), binomial(2000, 1e-3)
-			return Reads{Alt: x, Depth: 300}, 2000, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}}
+			return Reads{Alt: x, Depth: 300}, 2000, []Control{{Name: "c", Kind: NoTemplate, Reads: Reads{Alt: k, Depth: k}}}
 		}},
 		{"hopping at 2 %", 200, func() (Reads, int, []Control) {
 			k, x := binomial(500, 0.02), binomial(500, 0.02)
-			return Reads{Alt: x, Depth: 300}, 500, []Control{{"c", Negative, Reads{Alt: k, Depth: 200}}}
+			return Reads{Alt: x, Depth: 300}, 500, []Control{{Name: "c", Kind: Negative, Reads: Reads{Alt: k, Depth: 200}}}
 		}},
 		{"a share of 3 % of a negative control", 200, func() (Reads, int, []Control) {
-			return Reads{Alt: binomial(400, 0.03), Depth: 400}, 0, []Control{{"c", Negative, Reads{Alt: binomial(100, 0.03), Depth: 100}}}
+			return Reads{Alt: binomial(400, 0.03), Depth: 400}, 0, []Control{{Name: "c", Kind: Negative, Reads: Reads{Alt: binomial(100, 0.03), Depth: 100}}}
 		}},
 		{"hopping at 1 in 1,000, of whose reads few are looked at", 2000, func() (Reads, int, []Control) {
 			k, x := binomial(20000, 1e-3*0.02), binomial(20000, 1e-3)
-			return Reads{Alt: x, Depth: 120}, 20000, []Control{{"c", Negative, Reads{Alt: k, Depth: 120, Left: 5880}}}
+			return Reads{Alt: x, Depth: 120}, 20000, []Control{{Name: "c", Kind: Negative, Reads: Reads{Alt: k, Depth: 120, Left: 5880}}}
 		}},
 		{"ten reads in each well", 200, func() (Reads, int, []Control) {
 			k := binomial(1000, 0.01)
-			return Reads{Alt: binomial(1000, 0.01), Depth: 500}, 0, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}}
+			return Reads{Alt: binomial(1000, 0.01), Depth: 500}, 0, []Control{{Name: "c", Kind: NoTemplate, Reads: Reads{Alt: k, Depth: k}}}
 		}},
 	} {
 		escaped, seen := 0, 0
@@ -179,7 +190,7 @@ func TestAssessIsMonotone(t *testing.T) {
 		own := Reads{Alt: 1 + rnd.IntN(60), Depth: 100 + rnd.IntN(500)}
 		others, k := rnd.IntN(3000), rnd.IntN(20)
 		at := func(own Reads, others, k int) Assessment {
-			return Assess(own, others, []Control{{"c", NoTemplate, Reads{Alt: k, Depth: k}}})
+			return Assess(own, others, []Control{{Name: "c", Kind: NoTemplate, Reads: Reads{Alt: k, Depth: k}}})
 		}
 		j := at(own, others, k)
 		require.GreaterOrEqual(t, at(own, others, k+1).Expected, j.Expected)
@@ -189,6 +200,63 @@ func TestAssessIsMonotone(t *testing.T) {
 			require.True(t, at(fewer, others, k).Explained, "%v %d %d", own, others, k)
 		}
 	}
+}
+
+// TestCombine: reads of each run are assessed by the run's own controls. Those of one run alone change nothing; where several runs have some, alleles that are carried over in
+// all of them are still marked but for 1 in 100, one that one run shows far beyond is not, and runs without a bound say nothing.
+func TestCombine(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 3))
+	water := func(alt int) []Control {
+		return []Control{{Name: "water", Kind: NoTemplate, Reads: Reads{Alt: alt, Depth: alt + 1}}}
+	}
+	none := Assess(Reads{Depth: 50}, 100, water(1))
+	uncovered := Assess(Reads{Alt: 20, Depth: 50}, 100, []Control{{Name: "wild", Kind: Negative}})
+	escaped, seen := 0, 0
+	for range 4000 {
+		var runs []Assessment
+		carried := 0
+		for range 1 + rnd.IntN(3) {
+			others, rate := 500+rnd.IntN(2000), 0.001+0.01*rnd.Float64()
+			draw := func() (k int) {
+				for range others {
+					if rnd.Float64() < rate {
+						k++
+					}
+				}
+				return k
+			}
+			x := draw()
+			carried += x
+			runs = append(runs, Assess(Reads{Alt: x, Depth: 300}, others, water(draw())))
+		}
+		if carried == 0 {
+			continue
+		}
+		seen++
+		j, most := Combine(runs)
+		require.Equal(t, runs[most].Control, j.Control)
+		if !j.Explained {
+			escaped++
+		}
+		require.Equal(t, carried, j.Own)
+		if len(runs) == 1 {
+			require.Equal(t, runs[0], j)
+		}
+		more := append(slices.Clone(runs), none, uncovered)
+		rnd.Shuffle(len(more), func(a, b int) { more[a], more[b] = more[b], more[a] })
+		again, _ := Combine(more)
+		require.Equal(t, j.Explained, again.Explained)
+		require.InDelta(t, j.Share, again.Share, 1e-12)
+		genuine := Assess(Reads{Alt: 250, Depth: 300}, 2000, water(2))
+		beyond, _ := Combine(append(runs, genuine))
+		require.False(t, beyond.Explained)
+	}
+	require.LessOrEqual(t, float64(escaped), Alpha*float64(seen))
+	j, most := Combine([]Assessment{none, uncovered})
+	require.Equal(t, uncovered, j)
+	require.Equal(t, 1, most)
+	j, _ = Combine([]Assessment{none})
+	require.Equal(t, none, j)
 }
 
 // TestTable: an allele is assessed by all samples' reads at it, however it is spelled, in any order of input.
@@ -219,6 +287,13 @@ func TestTable(t *testing.T) {
 	}
 	_, err = Controls{"x": Negative}.Among([]string{"a", "b"}, "run 7")
 	require.EqualError(t, err, "control x is not among the samples of run 7, which are a, b")
+	// A control of which no read lies at any allele bounds nothing, until one does.
+	table := fill([]int{0, 1, 2})
+	require.Equal(t, []string{"run_barcode03"}, table.Silent())
+	require.Equal(t, SilentControl, table.Assess("run_barcode02", "c", snv).Basis)
+	table.Count("run_barcode03", "c", 0, []Reads{{Depth: 1}})
+	require.Empty(t, table.Silent())
+	require.Equal(t, Hopping, table.Assess("run_barcode02", "c", snv).Basis)
 	_, err = Controls{"a": Negative}.Among([]string{"a"}, "run 7")
 	require.EqualError(t, err, "all samples of run 7 are controls: there is nothing that they could bound")
 }

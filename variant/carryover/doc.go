@@ -10,5 +10,5 @@
 // What the controls show bounds from above how many reads each source gives to a sample ([Table.Assess]).
 //
 // Consequences: an allele is marked, never removed. Where controls can't bound carry-over, because no read of
-// theirs lies there or because they have the allele themselves, the basis says so.
+// theirs lies there, because nothing shows that they were sequenced, or because they have the allele themselves, the basis says so.
 package carryover

@@ -62,6 +62,7 @@ type Table struct {
 	alleles  map[string][]vrs.Edit         // by contig
 	counts   map[string]map[string][]Reads // by sample and contig, in the order of alleles
 	sorted   bool
+	silent   []string // once known
 	bounds   *bounds
 }
 
@@ -78,7 +79,10 @@ func (t *Table) Assesses(sample string) bool {
 
 // Silent lists the controls of which no read lies at any of the alleles, if there are some.
 func (t *Table) Silent() []string {
-	var silent []string
+	if t.silent != nil {
+		return t.silent
+	}
+	silent := []string{}
 	for _, name := range t.samples {
 		seen := len(t.alleles) == 0
 		for _, reads := range t.counts[name] {
@@ -88,13 +92,14 @@ func (t *Table) Silent() []string {
 			silent = append(silent, name)
 		}
 	}
+	t.silent = silent
 	return silent
 }
 
 // SilentWarning says what a control without reads means, a line for people.
 func SilentWarning(control string, kind Kind) string {
 	if kind == NoTemplate {
-		return fmt.Sprintf("control %s has no read at any allele that was called: none of the reads with an allele got into it, so at most %.1f of other samples' got into a sample. That holds if %s was sequenced; otherwise it bounds nothing", control, upperPoisson(0, Alpha/2), control)
+		return fmt.Sprintf("control %s has no read at any allele that was called, which doesn't show whether it is clean or wasn't sequenced: carry-over isn't bounded by it. If it was, at most %.1f reads of others got into a sample; alleles with as few are marked", control, upperPoisson(0, Alpha/2))
 	}
 	return fmt.Sprintf("control %s has no read at any allele that was called, so it bounds nothing: was it sequenced?", control)
 }
@@ -102,7 +107,7 @@ func SilentWarning(control string, kind Kind) string {
 // Add has reads counted at an allele.
 func (t *Table) Add(contig string, e vrs.Edit) {
 	t.alleles[contig] = append(t.alleles[contig], e.Trim())
-	t.sorted = false
+	t.sorted, t.silent = false, nil
 }
 
 // Alleles are those whose reads are to be counted, by contig, each once, by position.
@@ -131,6 +136,7 @@ func (t *Table) Count(sample, contig string, first int, reads []Reads) {
 		t.counts[sample][contig] = make([]Reads, len(t.Alleles()[contig]))
 	}
 	copy(t.counts[sample][contig][first:], reads)
+	t.silent = nil
 }
 
 // Assess says what carry-over explains of an allele that a sample is called with; nil if the allele wasn't added.
@@ -152,7 +158,7 @@ func (t *Table) Assess(sample, contig string, e vrs.Edit) *Assessment {
 		switch {
 		case name == sample:
 		case is:
-			controls = append(controls, Control{Name: name, Kind: kind, Reads: reads(name)})
+			controls = append(controls, Control{Name: name, Kind: kind, Reads: reads(name), Silent: slices.Contains(t.Silent(), name)})
 		default:
 			others += reads(name).all()
 		}
@@ -183,7 +189,7 @@ func (s *Summary) Add(j Assessment) {
 func (s Summary) String() string {
 	text := fmt.Sprintf("%d of %d alleles are explained by carry-over", s.Marked, s.Assessed)
 	if s.Unbounded > 0 {
-		text += fmt.Sprintf("; %d are not bounded, since no control covers them or controls have them", s.Unbounded)
+		text += fmt.Sprintf("; %d are not bounded, since no control has reads there, or controls have them", s.Unbounded)
 	}
 	return text
 }

@@ -25,7 +25,7 @@ const (
 func Declare(h *vcf.Header) {
 	h.AddFilter(Filter, fmt.Sprintf("Reads of other samples of the run, or of a negative control, explain the allele: of alleles that are carried over at most %g %% lack it", 100*Alpha))
 	h.AddInfo(infoShare, "A", "Float", "Share of the allele's reads that carry-over explains at most; missing where no control bounds it")
-	h.AddInfo(infoBasis, "A", "String", "What CO_SHARE goes by: hopping (reads of other samples), contamination (reads of controls), no_source, not_covered (no control has reads), not_counted (the sample's reads can't be counted), own_allele (controls have it themselves)")
+	h.AddInfo(infoBasis, "A", "String", "What CO_SHARE goes by: hopping (reads of other samples), contamination (reads of controls), no_source, not_covered (no control has reads), not_counted (the sample's reads can't be counted), own_allele (controls have it themselves), silent_control (the control has no read at any allele)")
 	h.AddInfo(infoControl, "A", "String", "Control that shows the allele most")
 	h.AddInfo(infoAlt, "A", "Integer", "Reads of CO_CONTROL that show the allele")
 	h.AddInfo(infoDepth, "A", "Integer", "Reads of CO_CONTROL that show whether they have the allele; 0: it is not covered there")

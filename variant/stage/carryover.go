@@ -39,7 +39,8 @@ const (
 	alleleBytes = 24
 	// listLength is how many alleles one list has at most.
 	listLength = 4096
-	// maxAssessed is what bounds, in a handler, the alleles that samples are called with, all places of all samples counted once.
+	// maxAssessed bounds the different alleles that the samples of a run are called with. Beyond it nothing of the run is assessed: a limit that all runs had together would make
+	// what is final about one depend on how far another has come.
 	maxAssessed = 100_000
 	// lostAfter is after how many ticks a query is asked again, twice as many each time that follows, mostLost times: a partition that is being restored, or has many records
 	// to handle first, takes its time, and must not find more queries than it answers.
@@ -69,7 +70,13 @@ type tallied struct {
 	version uint64
 	calls   []*streampb.Call
 	alleles []vrs.Edit
-	counts  []variant.Support
+	counts  []runCounts
+}
+
+// runCounts are the reads of a run.
+type runCounts struct {
+	run    string
+	counts []variant.Support
 }
 
 // query takes a part of a query, and answers it once it is complete.
@@ -124,11 +131,11 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 		}
 		return parts[len(parts)-1]
 	}
-	type place struct {
-		contig string
-		vrs.Edit
+	listed := make(map[string]map[changeAt]bool) // by run
+	// full reports whether all runs with controls that a sample is of have more alleles than are assessed; partition 0 sees that.
+	full := func(runs []string) bool {
+		return !slices.ContainsFunc(runs, func(run string) bool { return len(listed[run]) <= h.mostAssessed })
 	}
-	listed := make(map[place]bool)
 	called := func(list *streampb.Alleles) {
 		p := last(proto.Size(list))
 		p.Called = append(p.Called, list)
@@ -140,13 +147,19 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 			k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
 		}
 		a.known[key] = k
+		runs := h.controlledRuns(key.sample)
 		for calls := range slices.Chunk(k.calls, listLength) {
 			list, bytes := &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
 			for _, c := range calls {
-				if len(listed) > h.mostAssessed {
-					break // more than are assessed; partition 0 sees that
+				if full(runs) {
+					break
 				}
-				listed[place{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
+				for _, run := range runs {
+					if listed[run] == nil {
+						listed[run] = make(map[changeAt]bool)
+					}
+					listed[run][changeAt{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
+				}
 				if bytes > partSize { // of long alleles
 					called(list)
 					list, bytes = &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
@@ -161,22 +174,43 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 		}
 		all := alleles[key.contig]
 		start, end := r.Bounds()
-		first := startingAt(all, start)
-		own := all[first:startingAt(all, end)]
+		from := startingAt(all, start)
+		own := all[from:startingAt(all, end)]
 		if k.counts == nil || !slices.Equal(k.alleles, own) {
 			k.alleles, k.counts = own, h.supportBetween(r, own)
 		}
-		for counts := range slices.Chunk(k.counts, listLength) {
-			list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first)}
-			for _, c := range counts {
-				list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
+		for _, of := range k.counts {
+			if run := h.markers.Run(of.run); run != nil && len(run.GetControls()) == 0 {
+				continue // nothing of it is assessed
 			}
-			p := last(proto.Size(list))
-			p.Reads = append(p.Reads, list)
-			first += len(counts)
+			first := from
+			for counts := range slices.Chunk(of.counts, listLength) {
+				list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first), Run: of.run}
+				for _, c := range counts {
+					list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
+				}
+				p := last(proto.Size(list))
+				p.Reads = append(p.Reads, list)
+				first += len(counts)
+			}
 		}
 	}
 	return h.report(id, parts)
+}
+
+// changeAt is where an allele is, and what it changes.
+type changeAt struct {
+	contig string
+	vrs.Edit
+}
+
+// controlledRuns are the runs with controls that a sample is of; one without a name if none is known here yet.
+func (h *handler) controlledRuns(sample string) []string {
+	runs := slices.DeleteFunc(h.markers.RunsOf(sample), func(run string) bool { return len(h.markers.Run(run).GetControls()) == 0 })
+	if len(runs) == 0 {
+		return []string{""}
+	}
+	return runs
 }
 
 // startingAt is the first of alleles that begins at or behind a position.
@@ -185,15 +219,19 @@ func startingAt(alleles []vrs.Edit, pos int) int {
 	return i
 }
 
-// supportBetween is [variant.Region.Support], with the handler's lock, which is held, let go of now and then for those who read the regions.
-func (h *handler) supportBetween(r *variant.Region, alleles []vrs.Edit) []variant.Support {
-	counts := make([]variant.Support, 0, len(alleles))
-	for part := range slices.Chunk(alleles, countedAtOnce) {
-		if len(counts) > 0 {
-			h.mu.Unlock()
-			h.mu.Lock()
+// supportBetween is [variant.Region.RunSupport] of each run, with the handler's lock, which is held, let go of now and then for those who read the regions.
+func (h *handler) supportBetween(r *variant.Region, alleles []vrs.Edit) []runCounts {
+	counts := []runCounts{}
+	for _, run := range r.Runs() {
+		of := runCounts{run, make([]variant.Support, 0, len(alleles))}
+		for part := range slices.Chunk(alleles, countedAtOnce) {
+			if len(of.counts)+len(counts) > 0 {
+				h.mu.Unlock()
+				h.mu.Lock()
+			}
+			of.counts = append(of.counts, r.RunSupport(run, part)...)
 		}
-		counts = append(counts, r.Support(part)...)
+		counts = append(counts, of)
 	}
 	return counts
 }
@@ -250,10 +288,12 @@ type asking struct {
 	alike   int                        // how often they had answered the same before
 	ended   map[string]map[uint32]bool // by run, the partitions that have all of its reads
 	called  map[string][]vrs.Edit      // by contig, when all had answered last
-	many    bool                       // these are too many, and it was said
+	many    map[string]bool            // runs with controls whose samples are called with too many
+	warned  map[string]bool            // of these, those that were logged
 	sent    map[alleleAt]*streampb.CarryOver
 	known   bool            // sent is all that annotate has
 	done    map[string]bool // runs whose end was sent
+	tooMany map[string]bool // of these, those of which it says that nothing was assessed
 	silent  map[string][]string
 }
 
@@ -455,19 +495,32 @@ func (h *handler) assess() ([]stream.Out, error) {
 	if !complete {
 		return h.ask() // with what they are called with now
 	}
-	worst := make(map[alleleAt]*streampb.CarryOver)
+	byRun := make(map[alleleAt][]ofRun)
 	a.silent = make(map[string][]string)
 	for _, run := range h.markers.Runs() {
-		if len(run.GetControls()) > 0 && a.runs[run.GetId()] && !a.many {
-			h.assessRun(run, calls, worst)
+		if len(run.GetControls()) > 0 && a.runs[run.GetId()] && !a.many[run.GetId()] {
+			h.assessRun(run, calls, byRun)
 		}
 	}
 	var outs []stream.Out
 	if a.sent == nil {
-		a.sent, a.done = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool)
+		a.sent, a.done, a.tooMany = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool), make(map[string]bool)
 	}
-	for _, at := range slices.SortedFunc(maps.Keys(worst), alleleAt.compare) {
-		next := worst[at]
+	var ends []*streampb.CarryOverEnd
+	for _, run := range h.markers.Runs() {
+		id := run.GetId()
+		if !a.runs[id] || !ended(id) || a.done[id] && a.many[id] == a.tooMany[id] {
+			continue
+		}
+		ends = append(ends, &streampb.CarryOverEnd{Run: id, TooMany: a.many[id]})
+		a.done[id], a.tooMany[id] = true, a.many[id]
+		if a.many[id] { // annotate lets go of what was sent of it
+			maps.DeleteFunc(a.sent, func(_ alleleAt, c *streampb.CarryOver) bool { return c.GetRun() == id })
+			h.metrics.carryOverTooMany()
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(byRun), alleleAt.compare) {
+		next := at.carryOver(byRun[at])
 		if !news(a.sent[at], next, final[at.sample] || !a.known) {
 			continue
 		}
@@ -479,21 +532,16 @@ func (h *handler) assess() ([]stream.Out, error) {
 		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, h.cfg.CallsPartitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
 	}
 	a.known = true
-	for _, run := range h.markers.Runs() {
-		id := run.GetId()
-		if a.done[id] || !a.runs[id] || !ended(id) {
-			continue
-		}
-		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: &streampb.CarryOverEnd{Run: id}}})
+	for _, end := range ends {
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOverEnd{CarryOverEnd: end}})
 		if err != nil {
 			return nil, err
 		}
 		for p := range h.cfg.CallsPartitions {
-			outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: p, Key: stream.CarryOverEndKey(id), Value: value})
+			outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: p, Key: stream.CarryOverEndKey(end.GetRun()), Value: value})
 		}
-		a.done[id] = true
 	}
-	if a.many {
+	if len(a.many) > 0 {
 		a.rest = max(a.rest, longestRest)
 	}
 	if !h.overdue() && (!a.again || a.rest > 0) {
@@ -532,33 +580,28 @@ func (a *asking) setRest(partitions int32) error {
 func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt, complete bool) {
 	a := &h.asking
 	calls = make(map[string][]alleleAt)
-	called := make(map[string][]vrs.Edit)
 	for source := range uint32(h.partitions) {
 		for _, p := range a.reports[source].parts {
 			for _, list := range p.GetCalled() {
 				for i, pos := range list.GetPositions() {
 					at := alleleAt{list.GetSample(), list.GetContig(), list.GetVrsIds()[i], pos, list.GetRefs()[i], list.GetAlts()[i]}
 					calls[at.sample] = append(calls[at.sample], at)
-					called[at.contig] = append(called[at.contig], at.edit())
 				}
 			}
 		}
 	}
-	n := 0
-	for contig, list := range called {
-		slices.SortFunc(list, carryover.CompareEdits)
-		called[contig] = slices.Compact(list)
-		n += len(called[contig])
-	}
-	if many := n > h.mostAssessed; many {
-		if !a.many {
-			h.log.Warn("carry-over isn't assessed: samples are called with too many alleles; pore carryover marks files", "alleles", n, "limit", h.mostAssessed)
+	h.leaveOut(calls)
+	a.called = make(map[string][]vrs.Edit)
+	for _, list := range calls {
+		for _, at := range list {
+			a.called[at.contig] = append(a.called[at.contig], at.edit())
 		}
-		a.many, a.called = true, nil
-		return calls, true
 	}
-	a.many, a.called = false, called
-	if len(a.alleles) == 0 && n > 0 {
+	for contig, list := range a.called {
+		slices.SortFunc(list, carryover.CompareEdits)
+		a.called[contig] = slices.Compact(list)
+	}
+	if len(a.alleles) == 0 && len(a.called) > 0 {
 		return calls, false
 	}
 	for sample, list := range calls {
@@ -571,25 +614,94 @@ func (h *handler) takeCalls(final map[string]bool) (calls map[string][]alleleAt,
 	return calls, true
 }
 
-// assessRun takes in what carry-over explains in a run. An allele of a sample of several runs is as doubtful as in the run in which it is the most.
-func (h *handler) assessRun(run *streampb.Run, calls map[string][]alleleAt, worst map[alleleAt]*streampb.CarryOver) {
+// leaveOut determines the runs whose samples are called with too many alleles, and takes the calls away of samples that are of no other run with controls. A run has too many or not
+// by what its own samples are called with, so it doesn't matter what other runs came to.
+func (h *handler) leaveOut(calls map[string][]alleleAt) {
+	a := &h.asking
+	a.many = make(map[string]bool)
+	assessed := make(map[string]bool)
+	for _, run := range h.markers.Runs() {
+		if len(run.GetControls()) == 0 {
+			continue
+		}
+		id, samples := run.GetId(), stream.SamplesOf(run)
+		n := 0
+		for _, sample := range samples {
+			n += len(calls[sample])
+		}
+		if n > h.mostAssessed {
+			places := make(map[changeAt]bool)
+			for _, sample := range samples {
+				for _, at := range calls[sample] {
+					places[changeAt{at.contig, at.edit()}] = true
+				}
+			}
+			n = len(places)
+		}
+		if n <= h.mostAssessed {
+			for _, sample := range samples {
+				assessed[sample] = true
+			}
+			continue
+		}
+		a.many[id] = true
+		if !a.warned[id] {
+			if a.warned == nil {
+				a.warned = make(map[string]bool)
+			}
+			a.warned[id] = true
+			h.log.Warn("carry-over of a run isn't assessed: its samples are called with too many alleles; pore carryover marks files", "run", id, "limit", h.mostAssessed)
+		}
+	}
+	maps.DeleteFunc(calls, func(sample string, _ []alleleAt) bool { return !assessed[sample] })
+}
+
+// ofRun is an allele's assessment by a run's controls.
+type ofRun struct {
+	run string
+	carryover.Assessment
+}
+
+// carryOver is the record of an allele's assessments by all runs that its sample is of.
+func (a alleleAt) carryOver(runs []ofRun) *streampb.CarryOver {
+	list := make([]carryover.Assessment, len(runs))
+	for i, of := range runs {
+		list[i] = of.Assessment
+	}
+	j, most := carryover.Combine(list)
+	next := &streampb.CarryOver{
+		Run: runs[most].run, Sample: a.sample, Contig: a.contig, Pos: a.pos, Ref: a.ref, Alt: a.alt,
+		Explained: j.Explained, Bounded: j.Bounded(), Basis: string(j.Basis), Control: j.Control, ControlAlt: uint32(j.Alt), ControlDepth: uint32(j.Depth),
+	}
+	if j.Bounded() {
+		next.Share = j.Share
+	}
+	return next
+}
+
+// assessRun takes in what a run's controls say, by the reads of that run alone, of the alleles that its samples are called with: a control of the same name in another run is another one.
+func (h *handler) assessRun(run *streampb.Run, calls map[string][]alleleAt, byRun map[alleleAt][]ofRun) {
 	a := &h.asking
 	controls := make(carryover.Controls)
 	for _, c := range run.GetControls() {
 		controls[c.GetSample()] = carryover.Kind(c.GetKind())
 	}
 	table := carryover.NewTable(controls, stream.SamplesOf(run))
-	for contig, list := range a.alleles {
-		for _, e := range list {
-			table.Add(contig, e)
+	for _, sample := range stream.SamplesOf(run) {
+		for _, at := range calls[sample] {
+			if _, counted := slices.BinarySearchFunc(a.alleles[at.contig], at.edit(), carryover.CompareEdits); counted { // else it was called since that was asked
+				table.Add(at.contig, at.edit())
+			}
 		}
 	}
 	for source := range uint32(h.partitions) {
 		for _, p := range a.reports[source].parts {
 			for _, list := range p.GetReads() {
-				if int(list.GetFirst())+len(list.GetAlt()) <= len(a.alleles[list.GetContig()]) { // as it is, of an answer to this query
-					table.Count(list.GetSample(), list.GetContig(), int(list.GetFirst()), readsOf(list))
+				asked, first := a.alleles[list.GetContig()], int(list.GetFirst())
+				if list.GetRun() != "" && list.GetRun() != run.GetId() || first+len(list.GetAlt()) > len(asked) { // as they are, of an answer to this query
+					continue
 				}
+				countOf(table, list, asked[first:])
 			}
 		}
 	}
@@ -598,23 +710,31 @@ func (h *handler) assessRun(run *streampb.Run, calls map[string][]alleleAt, wors
 			continue
 		}
 		for _, at := range list {
-			j := table.Assess(sample, at.contig, at.edit())
-			if j == nil {
-				continue // it was called since that was asked
-			}
-			next := &streampb.CarryOver{
-				Run: run.GetId(), Sample: sample, Contig: at.contig, Pos: at.pos, Ref: at.ref, Alt: at.alt,
-				Explained: j.Explained, Bounded: j.Bounded(), Basis: string(j.Basis), Control: j.Control, ControlAlt: uint32(j.Alt), ControlDepth: uint32(j.Depth),
-			}
-			if j.Bounded() {
-				next.Share = j.Share
-			}
-			if old := worst[at]; old == nil || next.GetExplained() && !old.GetExplained() || next.GetExplained() == old.GetExplained() && next.GetShare() > old.GetShare() {
-				worst[at] = next
+			if j := table.Assess(sample, at.contig, at.edit()); j != nil {
+				byRun[at] = append(byRun[at], ofRun{run.GetId(), *j})
 			}
 		}
 	}
 	a.silent[run.GetId()] = table.Silent()
+}
+
+// countOf takes a list of reads at alleles that were asked for into a run's table, which may have some of these.
+func countOf(table *carryover.Table, list *streampb.AlleleReads, asked []vrs.Edit) {
+	reads, own := readsOf(list), table.Alleles()[list.GetContig()]
+	n := 0
+	for i := 0; i < len(reads); {
+		for n < len(own) && carryover.CompareEdits(own[n], asked[i]) < 0 {
+			n++
+		}
+		together := 0 // as they come in both
+		for i+together < len(reads) && n+together < len(own) && own[n+together] == asked[i+together] {
+			together++
+		}
+		if together > 0 {
+			table.Count(list.GetSample(), list.GetContig(), n, reads[i:i+together])
+		}
+		i += max(together, 1)
+	}
 }
 
 // news reports whether an assessment is worth a revision; all: any difference is.
@@ -625,7 +745,7 @@ func news(old, next *streampb.CarryOver, all bool) bool {
 	case old == nil:
 		return next.GetExplained()
 	}
-	return old.GetExplained() != next.GetExplained() || math.Abs(old.GetShare()-next.GetShare()) >= 0.1
+	return old.GetExplained() != next.GetExplained() || old.GetBounded() != next.GetBounded() || math.Abs(old.GetShare()-next.GetShare()) >= 0.1
 }
 
 func readsOf(list *streampb.AlleleReads) []carryover.Reads {

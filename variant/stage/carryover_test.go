@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +35,7 @@ type plate struct {
 	calls    []stream.Out // what was committed for the topic of calls
 	log      bytes.Buffer
 	reads    int
+	limit    int // of alleles; 0: the handlers' own
 }
 
 // plateAt is where samples have another base, inter-residue.
@@ -66,6 +69,9 @@ func (p *plate) replace(partition int) {
 	require.NoError(p.t, err)
 	for _, rec := range p.logs[partition][:p.at[partition]] {
 		require.NoError(p.t, h.Replay(p.t.Context(), rec))
+	}
+	if p.limit > 0 {
+		h.(worker).handler.mostAssessed = p.limit
 	}
 	p.handlers[partition] = h
 }
@@ -134,6 +140,11 @@ func (p *plate) mark(id string, end bool, controls ...*streampb.Control) {
 	if id != "run" {
 		samples = []string{"a"}
 	}
+	p.markRun(id, samples, end, controls...)
+}
+
+// markRun is mark for a run of any samples.
+func (p *plate) markRun(id string, samples []string, end bool, controls ...*streampb.Control) {
 	mk := &streampb.Marker{Run: &streampb.Run{Id: id, Sample: id, Samples: samples, SampleRate: 4000, Controls: controls}, Sources: 1}
 	for i := range p.handlers {
 		if end {
@@ -149,20 +160,32 @@ func wild() *streampb.Control { return &streampb.Control{Sample: "wild", Kind: "
 
 // add adds reads of a sample, with the other base or not.
 func (p *plate) add(sample string, reads int, changed bool) {
+	at := -1
+	if changed {
+		at = plateAt
+	}
+	p.addOf("run", sample, reads, at)
+}
+
+// addOf adds reads of a run's sample, with another base at a place, or none.
+func (p *plate) addOf(run, sample string, reads, at int) {
 	ref := p.genome.Contigs[0].Seq
 	for range reads {
 		p.reads++
 		seq := bytes.Clone(ref)
 		ops := []align.Op{{Kind: align.Match, Len: len(seq)}}
-		if changed {
-			seq[plateAt] = 'G'
-			ops = []align.Op{{Kind: align.Match, Len: plateAt}, {Kind: align.Mismatch, Len: 1}, {Kind: align.Match, Len: len(seq) - plateAt - 1}}
+		if at >= 0 {
+			seq[at] = "CGAT"[strings.IndexByte("ACGT", seq[at])]
+			if at == plateAt {
+				seq[at] = 'G'
+			}
+			ops = []align.Op{{Kind: align.Match, Len: at}, {Kind: align.Mismatch, Len: 1}, {Kind: align.Match, Len: len(seq) - at - 1}}
 		}
 		reverse := p.reads%2 == 0
 		if reverse {
 			genome.ReverseComplement(seq)
 		}
-		segments, err := align.Segments(&align.Read{Run: "run", Sample: sample, ID: fmt.Sprint(p.reads), Seq: seq, Qualities: bytes.Repeat([]byte{20}, len(seq))},
+		segments, err := align.Segments(&align.Read{Run: run, Sample: sample, ID: fmt.Sprint(p.reads), Seq: seq, Qualities: bytes.Repeat([]byte{20}, len(seq))},
 			&align.Alignment{Contig: "c", End: len(ref), QueryEnd: len(seq), Reverse: reverse, MappingQuality: 60, Ops: ops}, ref)
 		require.NoError(p.t, err)
 		for _, s := range segments {
@@ -299,6 +322,178 @@ func TestCarryOverEndsAlike(t *testing.T) {
 			require.Len(t, first, 2)
 		}
 		require.Equal(t, first, last, "seed %d", seed)
+	}
+}
+
+// added is a read of a plate.
+type added struct {
+	run, sample string
+	at          int
+}
+
+// standing is what holds of the carry-over that was said so far, of the alleles of all runs, as the annotate stage takes it; marked counts the marks on the way.
+type standing struct {
+	t      *testing.T
+	last   map[string]*streampb.CarryOver
+	marked map[string]int // by run
+	ended  map[string]bool
+}
+
+func (s *standing) take(p *plate) {
+	for _, o := range p.calls {
+		m, err := stream.DecodeCalls(o.Value)
+		require.NoError(s.t, err)
+		if end := m.GetCarryOverEnd(); end != nil {
+			s.ended[end.GetRun()] = true
+			if end.GetTooMany() {
+				maps.DeleteFunc(s.last, func(_ string, c *streampb.CarryOver) bool { return c.GetRun() == end.GetRun() })
+			}
+		}
+		if c := m.GetCarryOver(); c != nil {
+			s.last[string(o.Key)] = c
+			if c.GetExplained() {
+				s.marked[c.GetRun()]++
+			}
+		}
+	}
+	p.calls = nil
+}
+
+// lines are what stands of runs.
+func (s *standing) lines(runs ...string) (lines []string) {
+	for _, c := range s.last {
+		if slices.Contains(runs, c.GetRun()) {
+			lines = append(lines, fmt.Sprintf("%s %d %v %.3f by %s, %s %d of %d", c.GetSample(), c.GetPos(), c.GetExplained(), c.GetShare(), c.GetBasis(), c.GetControl(), c.GetControlAlt(), c.GetControlDepth()))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// finish has a plate's reads worked in some order, with handlers lost and time passing, until all its runs are assessed.
+func (s *standing) finish(p *plate, rnd *rand.Rand, runs int) {
+	for busy := true; busy || len(s.ended) < runs; s.take(p) {
+		busy = false
+		for range 4 * len(p.logs) {
+			busy = p.step(rnd.IntN(len(p.logs)), rnd.IntN(12) == 0) || busy
+		}
+		for i := range p.logs {
+			busy = busy || p.at[i] < len(p.logs[i])
+		}
+		if rnd.IntN(2) == 0 {
+			p.tick(0)
+		}
+	}
+}
+
+// TestCarryOverBeyondTheLimitEndsAlike: a run whose samples are called with more alleles than are assessed has no mark in the end, whatever was marked before that was so, in any order of the reads and
+// with any partitions. Another run on the same topics, whatever order the two come in, has what it has alone.
+func TestCarryOverBeyondTheLimitEndsAlike(t *testing.T) {
+	list := func(run, sample string, at, n int) []added {
+		return slices.Repeat([]added{{run, sample, at}}, n)
+	}
+	over := slices.Concat(list("run", "a", plateAt, 40), list("run", "b", plateAt, 8), list("run", "wild", -1, 30), list("run", "wild", plateAt, 6))
+	beyond := list("run", "b", 1999, 40) // the second allele
+	other := slices.Concat(list("other", "c", plateAt, 40), list("other", "d", plateAt, 8), list("other", "dull", -1, 30), list("other", "dull", plateAt, 6))
+	starts := map[string][]string{"run": {"a", "b", "wild"}, "other": {"c", "d", "dull"}}
+	controls := map[string]*streampb.Control{"run": wild(), "other": {Sample: "dull", Kind: "negative_control"}}
+	work := func(seed uint64, reads [][]added, ids ...string) *standing {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		p := newPlate(t, 1+int(seed)%3)
+		s := &standing{t: t, last: make(map[string]*streampb.CarryOver), marked: make(map[string]int), ended: make(map[string]bool)}
+		for i := range p.logs {
+			p.handlers[i].(worker).handler.mostAssessed = 1
+		}
+		p.limit = 1
+		for _, id := range ids {
+			p.markRun(id, starts[id], false, controls[id])
+		}
+		for _, part := range reads {
+			part = slices.Clone(part)
+			rnd.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+			for _, r := range part {
+				p.addOf(r.run, r.sample, 1, r.at)
+			}
+			p.settle()
+			p.tick(0) // asks which alleles there are, and then for their reads
+			p.settle()
+			s.take(p)
+		}
+		rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		for _, id := range ids {
+			p.markRun(id, starts[id], true, controls[id])
+		}
+		s.finish(p, rnd, len(ids))
+		return s
+	}
+	alone := work(0, [][]added{other}, "other").lines("other")
+	require.Len(t, alone, 2)
+	require.Contains(t, alone[1], "d 1000 true")
+	marked := 0
+	for seed := range uint64(6) {
+		reads := [][]added{over, slices.Concat(beyond, other)}
+		switch seed % 3 {
+		case 1:
+			reads = [][]added{other, beyond, over}
+		case 2:
+			reads = [][]added{slices.Concat(over, beyond, other)}
+		}
+		s := work(seed, reads, "run", "other")
+		marked += s.marked["run"]
+		require.Empty(t, s.lines("run"), "seed %d", seed)
+		require.Equal(t, alone, s.lines("other"), "seed %d", seed)
+	}
+	require.NotZero(t, marked, "none was marked before the limit was passed: nothing was tried")
+}
+
+// TestCarryOverOfControlsOfOneName: a control that has the name of another run's bounds its own run alone, by the reads that it has there, in any order. A sample of both runs is assessed in each by
+// what it has there, and marked if all of that together is explained.
+func TestCarryOverOfControlsOfOneName(t *testing.T) {
+	list := func(run, sample string, at, n int) []added {
+		return slices.Repeat([]added{{run, sample, at}}, n)
+	}
+	ntc := &streampb.Control{Sample: "NTC", Kind: "no_template_control"}
+	samples := map[string][]string{"one": {"NTC", "a", "b", "s"}, "two": {"NTC", "c", "d", "s"}}
+	one := slices.Concat(list("one", "a", plateAt, 60), list("one", "b", plateAt, 9), list("one", "NTC", plateAt, 5))
+	two := slices.Concat(list("two", "c", plateAt, 60), list("two", "d", plateAt, 16), list("two", "NTC", -1, 5))
+	work := func(seed uint64, more []added, ids ...string) *standing {
+		rnd := rand.New(rand.NewPCG(seed, 6))
+		p := newPlate(t, 1+int(seed)%3)
+		s := &standing{t: t, last: make(map[string]*streampb.CarryOver), marked: make(map[string]int), ended: make(map[string]bool)}
+		var reads []added
+		for _, id := range ids {
+			p.markRun(id, samples[id], false, ntc)
+			reads = append(reads, map[string][]added{"one": one, "two": two}[id]...)
+		}
+		reads = append(reads, more...)
+		rnd.Shuffle(len(reads), func(i, j int) { reads[i], reads[j] = reads[j], reads[i] })
+		for _, r := range reads {
+			p.addOf(r.run, r.sample, 1, r.at)
+		}
+		for _, id := range ids {
+			p.markRun(id, samples[id], true, ntc)
+		}
+		s.finish(p, rnd, len(ids))
+		return s
+	}
+	ofOne, ofTwo := work(0, nil, "one").lines("one"), work(0, nil, "two").lines("two")
+	require.Equal(t, []string{"a 1000 false 0.236 by contamination, NTC 5 of 5", "b 1000 true 1.000 by contamination, NTC 5 of 5"}, ofOne)
+	require.Equal(t, []string{"c 1000 false 0.018 by hopping, NTC 0 of 5", "d 1000 false 0.253 by hopping, NTC 0 of 5"}, ofTwo)
+	for seed := range uint64(5) {
+		s := work(seed, nil, "one", "two")
+		require.Equal(t, ofOne, s.lines("one"), "seed %d", seed)
+		require.Equal(t, ofTwo, s.lines("two"), "seed %d", seed)
+	}
+	of := func(s *standing) string {
+		i := slices.IndexFunc(s.lines("one", "two"), func(line string) bool { return strings.HasPrefix(line, "s ") })
+		require.GreaterOrEqual(t, i, 0)
+		return strings.Join(strings.Fields(s.lines("one", "two")[i])[1:3], " ")
+	}
+	for seed := range uint64(3) {
+		few := slices.Concat(list("one", "s", plateAt, 8), list("two", "s", plateAt, 2))
+		require.Equal(t, "1000 true", of(work(seed, few, "one", "two")), "each run explains its reads")
+		many := slices.Concat(list("one", "s", plateAt, 3), list("two", "s", plateAt, 60))
+		require.Equal(t, "1000 false", of(work(seed, many, "two", "one")), "one run's reads are the sample's own, and the other's few don't make them doubtful")
 	}
 }
 

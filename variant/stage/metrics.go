@@ -22,6 +22,7 @@ type Metrics struct {
 	coverages          prometheus.Counter
 	reference          prometheus.Gauge
 	referenceRevisions prometheus.Counter
+	carryOvers         prometheus.Counter
 	motifs             motifMetrics
 	deadLetters        *prometheus.CounterVec
 }
@@ -61,10 +62,14 @@ func NewMetrics(reg prometheus.Registerer, deadLetters *prometheus.CounterVec) *
 			Name: "porestream_variant_reference_revisions_total",
 			Help: "Revisions of what is reported of places without a variant (--gvcf, --callable) emitted, by stretches of 4,096 positions.",
 		}),
+		carryOvers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "porestream_variant_carry_over_unassessed_runs_total",
+			Help: "Runs with negative controls whose samples were called with too many alleles for carry-over to be assessed.",
+		}),
 		deadLetters: deadLetters,
 	}
 	m.motifs = newMotifMetrics(reg)
-	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.leftOut, m.coverages, m.reference, m.referenceRevisions)
+	reg.MustRegister(m.segments, m.revisions, m.alleles, m.models, m.leftOut, m.coverages, m.reference, m.referenceRevisions, m.carryOvers)
 	for _, result := range []string{"applied", "partial", "uncertain", "ignored"} {
 		m.segments.WithLabelValues(result)
 	}
@@ -235,5 +240,12 @@ func (m *Metrics) coverage() {
 func (m *Metrics) deadLetter(err error) {
 	if m != nil {
 		m.deadLetters.WithLabelValues(Name, stream.ErrorCode(err)).Inc()
+	}
+}
+
+// carryOverTooMany counts a run of which nothing is assessed.
+func (m *Metrics) carryOverTooMany() {
+	if m != nil {
+		m.carryOvers.Inc()
 	}
 }
