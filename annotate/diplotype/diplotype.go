@@ -85,7 +85,7 @@ func (c Call) Reason() string {
 	case c.nothing:
 		return "nothing is known of any position: reads don't cover the gene, or the calls are no gVCF of it"
 	}
-	return "no pair of alleles has these bases: --combinations looks for several alleles on one copy"
+	return "no pair of alleles has these bases: --combinations searches for several alleles on one copy"
 }
 
 // The limits of a file and of a question.
