@@ -23,6 +23,9 @@ type Contents struct {
 	Commits []Commit
 	// VCF is the final VCF of every sample.
 	VCF map[string][]byte
+	// Successive says that a sample has runs one behind the other, so that it may end more than once: whether what stands was final once before
+	// depends on how far the stages were when the next run began.
+	Successive bool
 	// Committed and Aborted count the ends of transactions, once per partition that took part.
 	Committed, Aborted int
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
 	"github.com/porestream/porestream/stream"
@@ -135,6 +137,7 @@ func TestEveryViolationIsFound(t *testing.T) {
 		}, check.Violation{Check: check.Result, What: "s/ga4gh:VA.x is missing", Where: "variants", Evidence: "of 1 variants 0 are there"}},
 		{"a variant never made final", func(_ *testing.T, e *check.Evidence) { drop(e, "variants", nth(e, "variants", 3)) },
 			check.Violation{Check: check.Result, What: "s/ga4gh:VA.x differs", Where: "variants", Evidence: "PROVISIONAL"}},
+		{"a variant amended", amend, check.Violation{Check: check.Result, What: "s/ga4gh:VA.x differs", Where: "variants", Evidence: "AMENDED"}},
 		{"another VCF", func(_ *testing.T, e *check.Evidence) { e.Run.VCF["s"] = []byte("##fileformat\nc\t7\tA\tG\n") },
 			check.Violation{Check: check.Result, What: "the bytes differ", Where: "VCF of sample s", Evidence: `from byte 19`}},
 		{"a VCF of nobody", func(_ *testing.T, e *check.Evidence) { e.Run.VCF["t"] = nil },
@@ -202,6 +205,23 @@ func TestManyViolationsAreCounted(t *testing.T) {
 	found := check.Violations(e, limits)
 	require.True(t, slices.ContainsFunc(found, func(v check.Violation) bool { return v.Check == check.Reads && v.What == "and 12 more" }), "%v", found)
 	require.Less(t, len(found), 20)
+}
+
+// amend makes what stands at the end a revision of what was final before.
+func amend(t *testing.T, e *check.Evidence) {
+	out, err := event.FromCall(aCall(4, streampb.CallStatus_AMENDED), annotate.Annotation{}).Record("variants")
+	require.NoError(t, err)
+	e.Run.Records["variants"][nth(e, "variants", 3)].Value = out.Value
+}
+
+// Of runs one behind the other, the sample may have ended before the second began.
+func TestSuccessiveRunsMayAmend(t *testing.T) {
+	e := evidence(t)
+	amend(t, &e)
+	e.Run.Successive, e.Reference.Successive = true, true
+	for _, v := range check.Violations(e, limits) {
+		require.NotEqual(t, check.Result, v.Check, v.String())
+	}
 }
 
 func TestFaultsAreMerged(t *testing.T) {

@@ -230,6 +230,9 @@ func standing(r *report, c *Contents) map[string]string {
 			continue
 		}
 		v.Revision, v.LastChunk, v.Run = 0, nil, ""
+		if c.Successive && v.Status == streampb.CallStatus_AMENDED.String() {
+			v.Status, v.Reason = streampb.CallStatus_FINAL.String(), ""
+		}
 		document, err := json.Marshal(v)
 		if err != nil {
 			r.add(Result, c.Topics.Variants, key+" can't be written", "%v", err)

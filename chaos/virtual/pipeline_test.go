@@ -1,6 +1,8 @@
 package virtual
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -16,13 +18,16 @@ import (
 	"github.com/porestream/porestream/align"
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/diplotype"
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/basecall"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/internal/pipeline"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
@@ -38,12 +43,16 @@ const (
 
 var bases = []byte("ACGT")
 
-// recording is a made-up sequencing run: reads of a sample that differs from the reference in places.
+// recording is made-up sequencing runs, one behind the other, of one sample that differs from the reference in places.
 type recording struct {
 	genome *genome.Genome
-	run    *streampb.Run
-	chunks []*streampb.SignalChunk // in the order of their time
+	gene   *diplotype.Definitions // on a contig with one copy, as all are
+	runs   []*streampb.Run
+	chunks [][]*streampb.SignalChunk // of each run, in the order of their time
 }
+
+// runsOfSample is how many runs the sample has.
+const runsOfSample = 2
 
 // record makes a recording. It is done outside of virtual time, for it reads a file.
 func record(t *testing.T, rng *rand.Rand, reads int) *recording {
@@ -60,34 +69,76 @@ func record(t *testing.T, rng *rand.Rand, reads int) *recording {
 	require.NoError(t, os.WriteFile(path, []byte(fasta.String()), 0o600))
 	g, err := genome.Load(path)
 	require.NoError(t, err)
-	r := &recording{genome: g, run: &streampb.Run{Id: "toy", Sample: "sample", SampleRate: 4000}}
+	r := &recording{genome: g, gene: gene(t, g.Contig("c0"))}
+	for n := range runsOfSample {
+		r.runs = append(r.runs, &streampb.Run{Id: fmt.Sprint("toy", n), Sample: "sample", SampleRate: 4000})
+	}
 	var samples [contigs][]byte
 	for c := range samples {
 		samples[c] = append([]byte(nil), g.Contig(fmt.Sprint("c", c)).Seq...)
 		for i := range toySNPs {
-			p := (i + 1) * contigLength / (toySNPs + 1)
+			p := place(i)
 			samples[c][p] = bases[(strings.IndexByte("ACGT", samples[c][p])+1)%4]
 		}
 	}
-	open := make([][]*streampb.SignalChunk, channels)
-	for i := range reads {
-		channel, contig, start := i%channels, rng.IntN(contigs), rng.IntN(contigLength-readLength)
-		open[channel] = append(open[channel], r.read(rng, i, uint32(channel+1), contig, start, samples[contig])...)
-	}
-	for more := true; more; {
-		more = false
-		for channel := range open {
-			if len(open[channel]) > 0 {
-				r.chunks = append(r.chunks, open[channel][0])
-				open[channel], more = open[channel][1:], true
+	for n, run := range r.runs {
+		open := make([][]*streampb.SignalChunk, channels)
+		for i := n * reads / runsOfSample; i < (n+1)*reads/runsOfSample; i++ {
+			channel, contig, start := i%channels, rng.IntN(contigs), rng.IntN(contigLength-readLength)
+			open[channel] = append(open[channel], r.read(rng, run.GetId(), i, uint32(channel+1), contig, start, samples[contig])...)
+		}
+		r.chunks = append(r.chunks, nil)
+		for more := true; more; {
+			more = false
+			for channel := range open {
+				if len(open[channel]) > 0 {
+					r.chunks[n] = append(r.chunks[n], open[channel][0])
+					open[channel], more = open[channel][1:], true
+				}
 			}
 		}
 	}
 	return r
 }
 
+// place is a SNP of the sample, 0-based.
+func place(number int) int { return (number + 1) * contigLength / (toySNPs + 1) }
+
+// gene is a gene with two positions: where the sample differs, and where it has the reference's base.
+func gene(t *testing.T, contig *genome.Contig) *diplotype.Definitions {
+	t.Helper()
+	var variants, same, other []string
+	for _, at := range []int{place(1), place(1) + 50} {
+		ref := string(contig.Seq[at])
+		alt := string(bases[(strings.IndexByte("ACGT", ref[0])+1)%4])
+		variants = append(variants, fmt.Sprintf(`{"position": %[1]d, "ref": %[2]q, "alts": [%[3]q], "cpicAlleles": [%[2]q, %[3]q], "cpicToVcfAlleleMap": {%[2]q: %[2]q, %[3]q: %[3]q}}`, at+1, ref, alt))
+		same, other = append(same, strconv.Quote(ref)), append(other, strconv.Quote(alt))
+	}
+	d, err := diplotype.Read(strings.NewReader(fmt.Sprintf(`{"formatVersion": "2", "gene": "G", "chromosome": %[1]q, "genomeBuild": "toy", "variants": [%[2]s], "namedAlleles": [
+		{"name": "*1", "alleles": [%[3]s], "cpicAlleles": [%[3]s], "reference": true},
+		{"name": "*2", "alleles": [%[4]s], "cpicAlleles": [%[4]s]}]}`, contig.Name, strings.Join(variants, ", "), strings.Join(same, ", "), strings.Join(other, ", "))))
+	require.NoError(t, err)
+	return d
+}
+
+// results are what a consumer of the variants topic ends with: the sample's gVCF, and its named alleles.
+func (r *recording) results(t *testing.T, records []stream.Record, partitions int32) []byte {
+	t.Helper()
+	fold := pipeline.NewFold(partitions)
+	for _, rec := range records {
+		_, err := fold.Add(rec)
+		require.NoError(t, err)
+	}
+	var text bytes.Buffer
+	require.NoError(t, pipeline.WriteGVCF(&text, variant.Config{}, "", variant.AnyAllele, fold.ReferenceRecords("sample", r.genome), fold.Variants("sample", r.genome.Rank)))
+	out := bufio.NewWriter(&text)
+	require.NoError(t, pipeline.NewNamer(r.genome, []*diplotype.Definitions{r.gene}).Write(out, fold, "sample"))
+	require.NoError(t, out.Flush())
+	return text.Bytes()
+}
+
 // read makes the chunks of a read, whose id says where it lies.
-func (r *recording) read(rng *rand.Rand, number int, channel uint32, contig, start int, sample []byte) []*streampb.SignalChunk {
+func (r *recording) read(rng *rand.Rand, run string, number int, channel uint32, contig, start int, sample []byte) []*streampb.SignalChunk {
 	signal := make([]int16, readLength)
 	for i := range signal {
 		base := sample[start+i]
@@ -99,7 +150,7 @@ func (r *recording) read(rng *rand.Rand, number int, channel uint32, contig, sta
 	var chunks []*streampb.SignalChunk
 	for first := 0; first < readLength; first += chunkLength {
 		chunks = append(chunks, &streampb.SignalChunk{
-			Run: r.run.Id, Channel: channel, ReadId: fmt.Sprintf("r%d:c%d:%d", number, contig, start), Number: uint32(first / chunkLength),
+			Run: run, Channel: channel, ReadId: fmt.Sprintf("r%d:c%d:%d", number, contig, start), Number: uint32(first / chunkLength),
 			FirstSample: uint64(first), SampleCount: chunkLength, Vbz: vbz.Encode(nil, signal[first:first+chunkLength]),
 			EndOfRead: first+chunkLength == readLength, ReadStart: uint64(number/channels) * readLength, CalibrationScale: 1,
 		})
@@ -107,21 +158,25 @@ func (r *recording) read(rng *rand.Rand, number int, channel uint32, contig, sta
 	return chunks
 }
 
-// records are the recording's records on the signal topic.
+// records are the recording's records on the signal topic: a run begins when the one before has ended.
 func (r *recording) records(t *testing.T, partitions int32) []stream.Out {
 	t.Helper()
-	mk := &streampb.Marker{Run: r.run, Sources: 1}
-	begin, err := stream.SignalMarker(mk, false)
-	require.NoError(t, err)
-	outs := stream.Broadcast("signal", partitions, mk, false, begin)
-	for _, c := range r.chunks {
-		value, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}})
+	var outs []stream.Out
+	for n, run := range r.runs {
+		mk := &streampb.Marker{Run: run, Sources: 1}
+		begin, err := stream.SignalMarker(mk, false)
 		require.NoError(t, err)
-		outs = append(outs, stream.Out{Topic: "signal", Partition: stream.AnyPartition, Key: stream.SignalKey(r.run.Id, c.Channel), Value: value})
+		outs = append(outs, stream.Broadcast("signal", partitions, mk, false, begin)...)
+		for _, c := range r.chunks[n] {
+			value, err := stream.EncodeSignal(&streampb.SignalRecord{Body: &streampb.SignalRecord_Chunk{Chunk: c}})
+			require.NoError(t, err)
+			outs = append(outs, stream.Out{Topic: "signal", Partition: stream.AnyPartition, Key: stream.SignalKey(run.GetId(), c.Channel), Value: value})
+		}
+		end, err := stream.SignalMarker(mk, true)
+		require.NoError(t, err)
+		outs = append(outs, stream.Broadcast("signal", partitions, mk, true, end)...)
 	}
-	end, err := stream.SignalMarker(mk, true)
-	require.NoError(t, err)
-	return append(outs, stream.Broadcast("signal", partitions, mk, true, end)...)
+	return outs
 }
 
 // toyCaller takes samples for bases, and its time: several reads are in the works at any moment, and done with in another order.
@@ -208,7 +263,8 @@ func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHan
 			Topics: topics, ReadsPartitions: partitions[topics.Reads], Caller: toyCaller{}, InFlight: true, SampleRates: []int{4000}, Aligners: aligners,
 			Contig: func(name string) []byte { return r.genome.Contig(name).Seq }, Model: "toy", Partial: 20 * time.Millisecond,
 		}),
-		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome}),
+		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome,
+			Survey: variant.SurveyConfig{Blocks: true}, Followed: map[string][]int{"c0": {place(1), place(1) + 50}}}),
 		topics.Calls: annotatestage.New(annotatestage.Config{
 			Topics: topics, VariantsPartitions: partitions[topics.Variants], Annotator: annotate.New(r.genome, nil),
 		}),

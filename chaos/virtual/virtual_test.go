@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/porestream/porestream/annotate/diplotype"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
 	"github.com/porestream/porestream/chaos/nemesis"
@@ -309,7 +310,7 @@ func (w *world) evict(ctx context.Context, group string, target int) {
 // offline computes what must come out, without Kafka: every stage reads all that the one before has written.
 func offline(t *testing.T, r *recording) check.Contents {
 	one := map[string]int32{"signal": 1, "reads": 1, "calls": 1, "variants": 1}
-	c := check.Contents{Topics: stream.NewTopics(""), Records: make(map[string][]stream.Record), VCF: map[string][]byte{"sample": nil}}
+	c := check.Contents{Topics: stream.NewTopics(""), Records: make(map[string][]stream.Record), Successive: true}
 	put := func(outs []stream.Out) {
 		for _, o := range outs {
 			c.Records[o.Topic] = append(c.Records[o.Topic], stream.Record{
@@ -329,6 +330,7 @@ func offline(t *testing.T, r *recording) check.Contents {
 			put(outs)
 		}
 	}
+	c.VCF = map[string][]byte{"sample": r.results(t, c.Records["variants"], 1)}
 	return c
 }
 
@@ -436,7 +438,8 @@ func (w *world) verify(log *history.Log) {
 	topics := stream.NewTopics("")
 	contents, err := w.outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
 	require.NoError(t, err)
-	contents.VCF = map[string][]byte{"sample": nil}
+	contents.Successive = true
+	contents.VCF = map[string][]byte{"sample": w.recording.results(t, contents.Records[topics.Variants], w.partitions["variants"])}
 	makers := w.recording.makers(w.partitions)
 	delete(makers, topics.Signal) // its output depends on which read is called first
 	var recomputed check.Recomputed
@@ -455,6 +458,8 @@ func (w *world) verify(log *history.Log) {
 		}
 	}
 	require.NotZero(t, partials, "reads before their end")
+	named := string(reference.VCF["sample"][bytes.Index(reference.VCF["sample"], []byte(diplotype.TableHeader)):])
+	require.Regexp(t, `\nsample\tG\t\.\t.*\tploidy 1 at c0:`, named)
 	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d of them of open reads, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
 		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), partials, len(contents.Records[topics.Variants]))
 	for _, v := range check.Violations(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
