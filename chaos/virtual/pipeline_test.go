@@ -121,20 +121,24 @@ func gene(t *testing.T, contig *genome.Contig) *diplotype.Definitions {
 	return d
 }
 
-// results are what a consumer of the variants topic ends with: the sample's gVCF, and its named alleles.
-func (r *recording) results(t *testing.T, records []stream.Record, partitions int32) []byte {
-	t.Helper()
+// results are what a consumer of the variants topic ends with: the sample's gVCF, and its named alleles. An error says that the topic lacks something.
+func (r *recording) results(records []stream.Record, partitions int32) ([]byte, error) {
 	fold := pipeline.NewFold(partitions)
 	for _, rec := range records {
-		_, err := fold.Add(rec)
-		require.NoError(t, err)
+		if _, err := fold.Add(rec); err != nil {
+			return nil, err
+		}
 	}
 	var text bytes.Buffer
-	require.NoError(t, pipeline.WriteGVCF(&text, variant.Config{}, "", variant.AnyAllele, fold.ReferenceRecords("sample", r.genome), fold.Variants("sample", r.genome.Rank)))
+	if err := pipeline.WriteGVCF(&text, variant.Config{}, "", variant.AnyAllele, fold.ReferenceRecords("sample", r.genome), fold.Variants("sample", r.genome.Rank)); err != nil {
+		return nil, err
+	}
 	out := bufio.NewWriter(&text)
-	require.NoError(t, pipeline.NewNamer(r.genome, []*diplotype.Definitions{r.gene}).Write(out, fold, "sample"))
-	require.NoError(t, out.Flush())
-	return text.Bytes()
+	if err := pipeline.NewNamer(r.genome, []*diplotype.Definitions{r.gene}).Write(out, fold, "sample"); err != nil {
+		return nil, err
+	}
+	err := out.Flush()
+	return text.Bytes(), err
 }
 
 // read makes the chunks of a read, whose id says where it lies.
