@@ -2,8 +2,7 @@
 
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { count, whole } from "./format.js";
-
-const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+import { bySample, byText, Chosen, focusGrid } from "./grid.js";
 
 /** How many samples and genes are shown at most. */
 const most = { samples: 384, genes: 60 };
@@ -18,8 +17,8 @@ export function arrange(rows) {
     samples.get(row.sample).set(row.gene, row);
   }
   return {
-    samples: [...samples.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }) || text(a, b)),
-    genes: [...genes].sort(text),
+    samples: [...samples.keys()].sort(bySample),
+    genes: [...genes].sort(byText),
     at: (sample, gene) => samples.get(sample)?.get(gene) ?? null,
   };
 }
@@ -59,22 +58,10 @@ export class GenesView {
   #grid = arrange([]);
   #shape = "";
   #cells = [];
-  #row = 0;
-  #column = 0;
+  #chosen;
 
   constructor() {
-    const frame = byId("genes-frame");
-    frame.addEventListener("keydown", (e) => {
-      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e6], End: [0, 1e6], PageUp: [-10, 0], PageDown: [10, 0] }[e.key];
-      if (!step || e.ctrlKey || e.metaKey || e.altKey) return;
-      e.preventDefault();
-      this.#choose(this.#row + step[0], this.#column + step[1], true);
-    });
-    frame.addEventListener("focus", () => this.#choose(this.#row, this.#column, false));
-    byId("genes-table").tBodies[0].addEventListener("click", (e) => {
-      const cell = e.target.closest("td");
-      if (cell) this.#choose(Number(cell.parentElement.dataset.row), cell.cellIndex - 1, false);
-    });
+    this.#chosen = new Chosen(byId("genes-frame"), byId("genes-table"), (row, column) => this.#tell(row, column));
   }
 
   /** Shows what samples have; nothing where no definitions are. */
@@ -104,13 +91,11 @@ export class GenesView {
       `${whole(final)} of ${whole(all)} final`,
       left[0] > 0 || left[1] > 0 ? `${whole(left[0])} samples and ${whole(left[1])} genes are not shown` : "",
     ].filter(Boolean).join(", "));
-    this.#tell();
+    this.#chosen.tell();
   }
 
   focus() {
-    if (byId("alleles").hidden) return;
-    byId("alleles").scrollIntoView({ block: "start" });
-    byId("genes-frame").focus({ preventScroll: true });
+    focusGrid("alleles", "genes-frame");
   }
 
   #build() {
@@ -127,8 +112,7 @@ export class GenesView {
         return element("tr", { "data-row": String(r) }, element("th", { scope: "row", text: sample }), ...cells.map((cell) => cell.node));
       }),
     );
-    this.#row = Math.min(this.#row, this.#grid.samples.length - 1);
-    this.#column = Math.min(this.#column, this.#grid.genes.length - 1);
+    this.#chosen.replace(this.#cells.map((row) => row.map((cell) => cell.node)));
   }
 
   #fill(r, c, row) {
@@ -142,21 +126,10 @@ export class GenesView {
     setAttribute(cell.node, "data-kind", said.kind);
   }
 
-  #choose(row, column, scroll) {
-    if (this.#cells.length === 0) return;
-    this.#cells[this.#row]?.[this.#column]?.node.removeAttribute("data-chosen");
-    this.#row = Math.max(0, Math.min(this.#cells.length - 1, row));
-    this.#column = Math.max(0, Math.min(this.#cells[this.#row].length - 1, column));
-    const { node } = this.#cells[this.#row][this.#column];
-    node.setAttribute("data-chosen", "");
-    if (scroll) node.scrollIntoView({ block: "nearest", inline: "nearest" });
-    this.#tell();
-  }
-
-  #tell() {
-    const sample = this.#grid.samples[this.#row];
-    const gene = this.#grid.genes[this.#column];
-    if (!sample || !gene || !byId("genes-table").querySelector("[data-chosen]")) return;
+  #tell(r, c) {
+    const sample = this.#grid.samples[r];
+    const gene = this.#grid.genes[c];
+    if (!sample || !gene) return;
     const row = this.#grid.at(sample, gene);
     setText(byId("genes-readout"), `${sample}, ${gene}: ${row ? sentence(row) : "nothing is known yet"}`);
   }

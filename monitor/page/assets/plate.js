@@ -2,6 +2,7 @@
 
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { clock, count, whole } from "./format.js";
+import { bySample, byText, Chosen, focusGrid } from "./grid.js";
 
 const answers = {
   DETECTED: { code: "D", word: "detected", kind: "found" },
@@ -17,8 +18,6 @@ const answers = {
 const rank = { found: 0, other: 1, doubt: 2, blind: 3, wait: 4, clear: 5 };
 
 const answerOf = (state) => answers[state] ?? { code: "?", word: state.toLowerCase(), kind: "other" };
-
-const text = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
  * Puts alerts into rows of samples and columns of markers. A marker's answer is that about the rule as a
@@ -36,8 +35,8 @@ export function arrange(alerts) {
     if (!known || better(alert, known)) row.set(key, alert);
   }
   return {
-    samples: [...samples.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }) || text(a, b)),
-    markers: [...markers.values()].sort((a, b) => text(a.panel, b.panel) || text(a.rule, b.rule)),
+    samples: [...samples.keys()].sort(bySample),
+    markers: [...markers.values()].sort((a, b) => byText(a.panel, b.panel) || byText(a.rule, b.rule)),
     at: (sample, marker) => samples.get(sample)?.get(marker) ?? null,
   };
 }
@@ -46,7 +45,7 @@ function better(alert, known) {
   const whole = !alert.subject;
   if (whole !== !known.subject) return whole;
   const by = rank[answerOf(alert.state).kind] - rank[answerOf(known.state).kind];
-  return by < 0 || (by === 0 && text(alert.id, known.id) < 0);
+  return by < 0 || (by === 0 && byText(alert.id, known.id) < 0);
 }
 
 /** How many samples and markers are shown at most. */
@@ -57,22 +56,10 @@ export class PlateView {
   #shape = "";
   #cells = []; // of the body, by row and column
   #shown = []; // the answer that each has
-  #row = 0;
-  #column = 0;
+  #chosen;
 
   constructor() {
-    const frame = byId("plate-frame");
-    frame.addEventListener("keydown", (e) => {
-      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e6], End: [0, 1e6], PageUp: [-10, 0], PageDown: [10, 0] }[e.key];
-      if (!step || e.ctrlKey || e.metaKey || e.altKey) return;
-      e.preventDefault();
-      this.#choose(this.#row + step[0], this.#column + step[1], true);
-    });
-    frame.addEventListener("focus", () => this.#choose(this.#row, this.#column, false));
-    byId("plate-table").tBodies[0].addEventListener("click", (e) => {
-      const cell = e.target.closest("td");
-      if (cell) this.#choose(Number(cell.parentElement.dataset.row), cell.cellIndex - 1, false);
-    });
+    this.#chosen = new Chosen(byId("plate-frame"), byId("plate-table"), (row, column) => this.#tell(row, column));
   }
 
   /** Shows what panels say; a plate of one sample has its list of watch-lists alone. */
@@ -104,13 +91,11 @@ export class PlateView {
       kinds.blind ? `${whole(kinds.blind)} not callable in part` : "",
       left[0] > 0 || left[1] > 0 ? `${whole(left[0])} samples and ${whole(left[1])} markers are not shown` : "",
     ].filter(Boolean).join(", "));
-    this.#tell();
+    this.#chosen.tell();
   }
 
   focus() {
-    if (byId("plate").hidden) return;
-    byId("plate").scrollIntoView({ block: "start" });
-    byId("plate-frame").focus({ preventScroll: true });
+    focusGrid("plate", "plate-frame");
   }
 
   #build() {
@@ -133,8 +118,7 @@ export class PlateView {
         return element("tr", { "data-row": String(r) }, element("th", { scope: "row", text: sample }), ...cells);
       }),
     );
-    this.#row = Math.min(this.#row, this.#grid.samples.length - 1);
-    this.#column = Math.min(this.#column, this.#grid.markers.length - 1);
+    this.#chosen.replace(this.#cells);
   }
 
   #fill(r, c, alert) {
@@ -152,22 +136,11 @@ export class PlateView {
     setAttribute(cell, "data-kind", answer.kind);
   }
 
-  #choose(row, column, scroll) {
-    if (this.#cells.length === 0) return;
-    this.#cells[this.#row]?.[this.#column]?.removeAttribute("data-chosen");
-    this.#row = Math.max(0, Math.min(this.#cells.length - 1, row));
-    this.#column = Math.max(0, Math.min(this.#cells[this.#row].length - 1, column));
-    const cell = this.#cells[this.#row][this.#column];
-    cell.setAttribute("data-chosen", "");
-    if (scroll) cell.scrollIntoView({ block: "nearest", inline: "nearest" });
-    this.#tell();
-  }
-
   // Says what the answer that was chosen rests on.
-  #tell() {
-    const sample = this.#grid.samples[this.#row];
-    const marker = this.#grid.markers[this.#column];
-    if (!sample || !marker || !byId("plate-table").querySelector("[data-chosen]")) return;
+  #tell(r, c) {
+    const sample = this.#grid.samples[r];
+    const marker = this.#grid.markers[c];
+    if (!sample || !marker) return;
     const alert = this.#grid.at(sample, marker.key);
     const said = alert ? `${answerOf(alert.state).word}${alert.evidence ? `: ${alert.evidence}` : ""} (${clock(alert.updated)})` : "not asked";
     setText(byId("plate-readout"), `${sample}, ${marker.panel}, ${marker.title}: ${said}`);
