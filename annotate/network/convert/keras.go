@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,7 +181,7 @@ func readKeras(file string) (onnx []byte, context int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if strings.HasPrefix(string(data[:min(len(data), len(hdf5.Signature))]), hdf5.Signature) {
+	if bytes.HasPrefix(data, []byte(hdf5.Signature)) {
 		return buildKeras(data)
 	}
 	return buildKeras3(data)
