@@ -27,10 +27,20 @@ class Features:
     decisive: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     """Codons without which a task isn't answered but by RESISTANT."""
 
+    def residue_genes(self) -> np.ndarray:
+        """The gene of each residue."""
+        return np.array([gene for gene, _, _ in self.residues])
+
     def looked_at(self) -> tuple[tuple[str, int], ...]:
         """All codons that a residue or a term names, in order."""
         named = {(gene, codon) for gene, codon, _ in self.residues}
         return tuple(sorted(named | {at for term in self.terms for at in term.codons}))
+
+
+def parts(x, residues: int, tasks: int):
+    """Residues, scores, unseen scores, and which residues are known, of inputs [N, 2 size], tensors or arrays."""
+    r, t = residues, tasks
+    return x[:, :r], x[:, r : r + t], x[:, r + t : r + 2 * t], x[:, r + 2 * t : 2 * r + 2 * t]
 
 
 def choose(

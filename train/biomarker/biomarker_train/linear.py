@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from . import completion
-from .encoding import Encoder, Features
+from .encoding import Encoder, Features, parts
 
 KNEES = (0.0, 15.0, 30.0, 60.0)
 """Where the effect of a score may bend, in points: the bounds of the field's own levels."""
@@ -32,10 +32,9 @@ class Linear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of inputs [N, 2 size]: [N, tasks]."""
-        r, t = self.residues, self.tasks
-        values, missing = x[:, :r], 1 - x[:, r + 2 * t : 2 * r + 2 * t]
-        full = self.completion(values, missing)
-        scores = (x[:, r : r + t] + (full - values) @ self.points.T) / 60
+        values, score, _, known = parts(x, self.residues, self.tasks)
+        full = self.completion(values, 1 - known)
+        scores = (score + (full - values) @ self.points.T) / 60
         y = full @ self.own.T + self.offset
         for knee, bend in zip(KNEES, self.bends, strict=True):
             y = y + bend * torch.relu(scores - knee / 60)
@@ -77,9 +76,8 @@ def fit(encoder: Encoder, inputs: torch.Tensor, label: np.ndarray, measure: np.n
     """Fits every task on isolates that are whole. Inputs [N, 2 size], labels and measures [N, tasks] with NaN for unknown."""
     features = encoder.features
     r, t = len(features.residues), len(features.tasks)
-    x = inputs.numpy()
-    values, scores, known = x[:, :r], x[:, r : r + t], x[:, r + 2 * t : 2 * r + 2 * t]
-    gene = np.array([gene for gene, _, _ in features.residues])
+    values, scores, _, known = parts(inputs.numpy(), r, t)
+    gene = features.residue_genes()
     own, points, bends, offset = np.zeros((t, r)), np.zeros((t, r)), np.zeros((len(KNEES), t)), np.zeros(t)
     for k, (_, genes) in enumerate(features.genes):
         of = np.isin(gene, genes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from .encoding import Features
+from .encoding import Features, parts
 from .linear import KNEES, Linear
 
 PART = 1 / 3
@@ -61,10 +61,9 @@ class Member(nn.Module):
 
     def latent(self, x: torch.Tensor) -> torch.Tensor:
         """The latent resistance of inputs [N, 2 size]: [N, tasks]."""
-        r, t = self.residues, self.tasks
-        values, scores, unseen = x[:, :r], x[:, r : r + t] / 60, x[:, r + t : r + 2 * t] / 60
-        missing = 1 - x[:, r + 2 * t : 2 * r + 2 * t]
-        h = self.drop(torch.relu(self.embed(self.drop(torch.cat([values, missing], 1)))))
+        values, scores, unseen, known = parts(x, self.residues, self.tasks)
+        scores, unseen = scores / 60, unseen / 60
+        h = self.drop(torch.relu(self.embed(self.drop(torch.cat([values, 1 - known], 1)))))
         h = self.drop(torch.relu(self.hidden(h)))
         y = self.heads(h) + nn.functional.linear(values, self.own.weight * self.mask)
         for knee, bend in zip(KNEES, self.bends, strict=True):

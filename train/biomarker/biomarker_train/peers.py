@@ -7,7 +7,7 @@ import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from .encoding import Encoder
+from .encoding import Encoder, parts
 
 RULE = 30.0
 """The score from which rules are taken to say resistant."""
@@ -25,9 +25,9 @@ def judge(
     """
     features = encoder.features
     r, t = len(features.residues), len(features.tasks)
-    gene = np.array([gene for gene, _, _ in features.residues])
-    values, scores = learn[:, :r].numpy(), learn[:, r : r + t].numpy()
-    others = [(x[:, :r].numpy(), x[:, r : r + t].numpy()) for x in asked]
+    gene = features.residue_genes()
+    values, scores, *_ = parts(learn.numpy(), r, t)
+    others = [parts(x.numpy(), r, t)[:2] for x in asked]
     said = {name: [np.full((len(x), t), np.nan) for x in asked] for name in NAMES}
     for k, (_, genes) in enumerate(features.genes):
         has = ~np.isnan(label[:, k])
