@@ -52,22 +52,26 @@ axe: $(axe)/node_modules/axe-core/axe.min.js ## fetch axe-core, which the live p
 $(axe)/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-audit --no-fund --no-save --ignore-scripts --prefix $(axe) axe-core@4.14.1
 
-# The programs' tests wait the longest, so they begin first and the others run beside them.
-PACKAGES ?= ./e2e ./...
+# The programs' tests wait the longest, so they begin first and the others run beside them, and then those that wait for brokers and sequencers.
+PACKAGES ?= ./e2e ./stream/kafka ./ingest/minknow ./monitor/page ./cmd/pore ./stream/streamtest ./ingest/cluster ./...
 # Packages that calculate and start no goroutine: the race detector would find nothing in them and make them ten times slower. With RACE they
 # are tested without it, and what the other packages use of them is compiled without it; with PORESTREAM_TEST_ALL, as every night, it looks at all.
 # e2e/calculating_test.go holds the lists to that.
 calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annotate/network/convert annotate/score basecall/convert basecall/crf basecall/kernels docs e2e/events \
-	internal/porefit modbase/motif modbase/pileup modbase/record modbase/stage signal/hdf5 signal/internal/inflate signal/internal/runinfo simulate/eventalign simulate/squiggle \
+	internal/porefit modbase/motif modbase/pileup modbase/record modbase/stage signal/hdf5 signal/internal/inflate signal/internal/runinfo simulate simulate/eventalign simulate/squiggle \
 	variant variant/eval variant/phase vcf vcf/filter vrs watchlist
 # Those whose own tests start none either, and which the goroutines of others share: in those others' tests the race detector looks at them.
 shared := align/hts align/hts/cram deploy/sizing demux modbase/aligned monitor scripts/dist signal/fast5 stream/snapshot variant/carryover watchlist/stage
+# Of these the race detector looks at all tests but those that calculate for long (testenv.CalculatesLong), and all are tested without it, too.
+twice := annotate genes internal/pipeline
+# What these start is built without the race detector in any case; the brokers and clients that they have at hand are in others' tests.
+programs := e2e
 ours := github.com/porestream/porestream/
 uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=$(ours)%=-race=false))
 race := $(if $(RACE),-race $(uninstrumented))
 tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
-calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$(calculating) $(shared)),$(tested)))
-others = $(filter-out $(calculate),$(tested))
+calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$(programs) $(calculating) $(shared) $(twice)),$(tested)))
+others = $(filter-out $(if $(RACE),$(filter-out $(addprefix $(ours),$(twice)),$(calculate)),$(calculate)),$(tested))
 # While programs wait for one another, one package more than there are processors has something to do.
 at_once := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # make lint vets. go test would do it once more, with the dependencies of every package, and again for the race detector.
@@ -80,13 +84,16 @@ else
 gotest = $(GO) test $(unvetted) $(at_once) $2 -timeout 40m $1
 endif
 test: test-calculating ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
+	@$(MAKE) --no-print-directory test-others
+
+# What test-calculating leaves.
+test-others: deps $(if $(RERUN),$(tools)/gotestsum)
 	$(if $(others),$(call gotest,$(others),$(race),others))
 	@$(MAKE) --no-print-directory test-deploy
 	$(if $(RERUN),@cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10)
 
-.PHONY: test-calculating
-# make test takes its results from Go's cache, so .ci/run begins with them while other things are waited for. Which tests failed once is said
-# here, as the second time they are in the cache, and the report of the first is gone.
+.PHONY: test-calculating test-others
+# .ci/run begins with these while other things are waited for, and has the others in a step of their own. Which tests failed once is said after each.
 test-calculating: deps $(if $(RERUN),$(tools)/gotestsum)
 	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
 	$(if $(calculate),$(call gotest,$(calculate),,calculating))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // piece is a change of a molecule as the tests know it: bases [from,to) become alt. It shares no code with the engine.
@@ -270,6 +272,7 @@ func checkAllele(t testing.TB, seed uint64) (joined bool) {
 
 // Descriptions of up to four changes, in random sequences and in repeats, on both strands.
 func TestAllelesDenoteOneMolecule(t *testing.T) {
+	testenv.CalculatesLong(t)
 	runs := uint64(20_000)
 	if testing.Short() {
 		runs = 2_000

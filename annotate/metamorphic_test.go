@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // shifted is the set with so many bases put before each contig.
@@ -142,6 +144,7 @@ func TestPlaceDoesNotMatter(t *testing.T) {
 
 // TestSpellingsOfManyGenes spells changes with other flanks, at other places that mean the same, and in lower case.
 func TestSpellingsOfManyGenes(t *testing.T) {
+	testenv.CalculatesLong(t)
 	a := newGeneSet(11, 2, 40, true).annotator(t)
 	contigs := layOut(a)
 	rng := rand.New(rand.NewPCG(47, 1))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 // cases is how many random cases a test makes: few by default, PORESTREAM_CASES for a long run.
@@ -63,6 +65,7 @@ func randomChange(rng *rand.Rand, seq []byte, places []int) change {
 // TestDefinitions compares the engine with the definitions, on made-up sets of genes like human ones, a phage, a
 // bacterium and a virus. PORESTREAM_CASES sets the number of cases.
 func TestDefinitions(t *testing.T) {
+	testenv.CalculatesLong(t)
 	all := cases(t, 30_000)
 	seen := map[string]int{}
 	t.Run("synthetic", func(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/vrs"
 )
 
 // TestNormalizeRoundTrip makes random changes and follows them from variant to HGVS and back, along the contig and along
 // every transcript, and from other spellings to the normal form. PORESTREAM_CASES sets the number of changes.
 func TestNormalizeRoundTrip(t *testing.T) {
+	testenv.CalculatesLong(t)
 	all := cases(t, 12_000)
 	seen := map[string]int{}
 	t.Run("synthetic", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,4 +47,19 @@ func TestCalculatingPackagesStartNoGoroutine(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLongCalculationsRunTwice: what is left out under the race detector is run without it.
+func TestLongCalculationsRunTwice(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?m)^twice := (.+)$`).FindSubmatch(makefile)
+	require.NotNil(t, list)
+	out, err := exec.CommandContext(t.Context(), "git", "-C", root(), "grep", "-l", "testenv.CalculatesLong(t)", "--", "*_test.go", ":!e2e").Output()
+	require.NoError(t, err)
+	var packages []string
+	for file := range strings.Lines(string(out)) {
+		packages = append(packages, filepath.Dir(strings.TrimSpace(file)))
+	}
+	require.Equal(t, strings.Fields(string(list[1])), slices.Compact(packages))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genes/homology"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/testenv"
 )
 
 // TestBrokenGenes breaks lambda's gene H, and finds it reported as a pseudogene on both strands and wherever the circle is
@@ -99,6 +100,7 @@ func TestBrokenGenes(t *testing.T) {
 
 // TestCutIsNotIncomplete: what is missing of a gene isn't if its place is beyond the contig's end or in a gap.
 func TestCutIsNotIncomplete(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	contigs, _, known := lambdaGenes(t)
 	index, err := homology.NewIndex(known)
@@ -138,6 +140,7 @@ func TestCutIsNotIncomplete(t *testing.T) {
 // TestLongMissingParts: of a protein that has far more residues than the gene, those next to the gene are searched
 // for.
 func TestLongMissingParts(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(13, 14))
 	codons := map[byte]string{'A': "GCA", 'C': "TGC", 'D': "GAC", 'E': "GAG", 'F': "TTC", 'G': "GGA", 'H': "CAC", 'I': "ATC", 'K': "AAG", 'L': "CTG", 'N': "AAC", 'P': "CCA", 'Q': "CAG", 'R': "CGC", 'S': "TCC", 'T': "ACA", 'V': "GTG", 'W': "TGG", 'Y': "TAC"}
@@ -172,6 +175,7 @@ func TestLongMissingParts(t *testing.T) {
 
 // TestSelenocysteineIsNoFault: the rest of a selenoprotein lies behind a stop codon that is read as an amino acid.
 func TestSelenocysteineIsNoFault(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	contigs, _, known := lambdaGenes(t)
 	i := slices.IndexFunc(known, func(p homology.Protein) bool { return p.Gene == "H" })

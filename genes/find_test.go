@@ -16,6 +16,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/genome"
+	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/textfile"
 )
 
@@ -211,6 +212,7 @@ func TestAnnotatedGenomes(t *testing.T) {
 }
 
 func TestMirroredGenomeHasMirroredGenes(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	for seed := range uint64(3) {
 		for _, circular := range []bool{false, true} {
@@ -234,6 +236,7 @@ func TestMirroredGenomeHasMirroredGenes(t *testing.T) {
 }
 
 func TestRotatedGenomeHasTheSameGenes(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	letters, planted := simulated(20, 14)
 	n := len(letters)
@@ -474,6 +477,7 @@ func TestNetworkLearns(t *testing.T) {
 
 // TestPriorIsLearnt makes a prior of simulated genomes, and finds the genes of another with it.
 func TestPriorIsLearnt(t *testing.T) {
+	testenv.CalculatesLong(t)
 	t.Parallel()
 	var genomes []Annotated
 	for seed := range uint64(3) {

@@ -533,6 +533,7 @@ func worlds(t testing.TB, n int) int {
 // from snapshots and the log, lead to the same VCF, the same alerts and the same
 // counts of modified bases as ones that never stop, over any number of partitions, in any order.
 func TestSameResultWhateverCrashes(t *testing.T) {
+	testenv.CalculatesLong(t)
 	l, r := newLab(t), record(t)
 	names := stream.NewTopics("")
 	reference := newWorld(t, l, rand.New(rand.NewPCG(0, 0)), true, map[string]int32{names.Reads: 1, names.Calls: 1, names.Variants: 1, names.Watch: 1, names.Alerts: 1, names.Methylation: 1})
