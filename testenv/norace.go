@@ -2,5 +2,5 @@
 
 package testenv
 
-// raceDetector says whether the race detector looks on.
+// raceDetector says whether the test was built with the race detector.
 const raceDetector = false
