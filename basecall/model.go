@@ -2,6 +2,8 @@ package basecall
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -42,6 +44,22 @@ type Manifest struct {
 // as [signal.Run.Chemistry] names them. RNA passes the pore with its 3' end first, so
 // the sequence that the network reads is reversed.
 func (m *Manifest) RNA() bool { return strings.HasPrefix(m.Chemistry, "rna") }
+
+// Build names what decides the bases that the model calls: its version and, as what semantic
+// versioning calls build metadata, a hash of its manifest, which has the checksums of its networks.
+// Models of one version that were converted otherwise, or whose windows somebody has changed, differ
+// in the hash. It has no blanks.
+func (m *Manifest) Build() (string, error) {
+	decides := *m
+	decides.Description = "" // which is for people alone
+	text, err := toml.Marshal(decides)
+	if err != nil {
+		return "", fmt.Errorf("hashing the manifest of model %s: %w", m.Name, err)
+	}
+	sum := sha256.Sum256(text)
+	version := strings.Join(strings.Fields(m.Version), "-")
+	return version + "+" + hex.EncodeToString(sum[:6]), nil
+}
 
 // NetworkManifest describes the ONNX file and its ends.
 type NetworkManifest struct {

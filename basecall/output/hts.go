@@ -17,6 +17,7 @@ type htsWriter struct {
 	records *hts.Writer
 	format  hts.Format
 	header  Header
+	build   string // of the model
 	text    *sam.Header
 	refs    map[string]*sam.Reference
 	groups  map[string]bool // read groups that there are
@@ -27,6 +28,11 @@ func newHTSWriter(w io.Writer, format Format, header Header) (*htsWriter, error)
 	if format == BAM {
 		h.format = hts.BAM
 	}
+	build, err := header.Model.Manifest.Build()
+	if err != nil {
+		return nil, err
+	}
+	h.build = build
 	text, err := h.samHeader()
 	if err != nil {
 		return nil, fmt.Errorf("making SAM header: %w", err)
@@ -93,12 +99,16 @@ func (h *htsWriter) samHeader() (*sam.Header, error) {
 	return out, h.addPrograms(out)
 }
 
+// buildKey stands before what decides a model's bases ([basecall.Manifest.Build]) in the description of a read group, and of
+// a FASTQ record. Dorado has no such word; who looks for its words passes over this one.
+const buildKey = "model_version="
+
 // modifiedKey stands before the models for modified bases in a read group's description, which ends with them.
 const modifiedKey = " modbase_models="
 
 // group returns the read group of a run's reads with a barcode.
 func (h *htsWriter) group(run *signal.Run, name string, barcode *Barcode) (*sam.ReadGroup, error) {
-	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID)
+	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID) + " " + buildKey + clean(h.build)
 	if len(h.header.ModifiedModels) > 0 {
 		description += modifiedKey + clean(strings.Join(h.header.ModifiedModels, ","))
 	}

@@ -89,7 +89,7 @@ type Writer interface {
 func NewWriter(w io.Writer, format Format, header Header) (Writer, error) {
 	switch format {
 	case FASTQ:
-		return newFASTQWriter(w, header), nil
+		return newFASTQWriter(w, header)
 	case SAM, BAM:
 		return newHTSWriter(w, format, header)
 	default:

@@ -90,6 +90,10 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		if group, _ := tagOf(title, "RG:Z:"); !tagged || !groups[group] {
 			return nil, fmt.Errorf("read %s is of another model, run or kit than those that are called now", name)
 		}
+		description, _ := tagOf(title, "DS:Z:")
+		if err := sameBuild(description, f.build); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
 		if _, modified := tagOf(title, "MM:Z:"); modified != (len(f.header.ModifiedModels) > 0) {
 			had := map[bool]string{true: "modified bases", false: "no modified bases"}
 			return nil, fmt.Errorf("read %s was called with %s (tag MM), now reads are called with %s: %s", name, had[modified], had[!modified], otherModels)
@@ -200,11 +204,32 @@ func (h *htsWriter) sameHeader(old *sam.Header) error {
 		if same == nil {
 			return fmt.Errorf("its read group %s is of another model, run or kit than those that are called now", g.Name())
 		}
+		if err := sameBuild(g.Get(sam.NewTag("DS")), h.build); err != nil {
+			return fmt.Errorf("read group %s: %w", g.Name(), err)
+		}
 		if was, is := modifiedModels(g), modifiedModels(same); was != is {
 			return fmt.Errorf("its modified bases are called by %s, now they are by %s: %s", cmp.Or(was, "no model"), cmp.Or(is, "no model"), otherModels)
 		}
 	}
 	return nil
+}
+
+// sameBuild returns an error unless a description names the version of the model that calls now.
+func sameBuild(description, now string) error {
+	was := ""
+	for word := range strings.FieldsSeq(description) {
+		if build, ok := strings.CutPrefix(word, buildKey); ok {
+			was = build
+			break
+		}
+	}
+	switch was {
+	case now:
+		return nil
+	case "":
+		return fmt.Errorf("no %sVERSION says which version of the model called it, now it is %s: call all reads anew", buildKey, now)
+	}
+	return fmt.Errorf("it was called by version %s of the model, now it is %s, which calls other bases: use the model as it was, or call all reads anew", was, now)
 }
 
 // modifiedModels are the models for modified bases that a read group names, as they are written: to the end of its

@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,6 +74,11 @@ func TestResumeRefuses(t *testing.T) {
 	}{
 		{"another model", FASTQ, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model, run or kit"},
 		{"another model", BAM, func(h *Header) { h.Model.Manifest.Name = "other" }, "another model, run or kit"},
+		{"another version", FASTQ, func(h *Header) { h.Model.Manifest.Version = "2" }, "00000001: it was called by version 1+"},
+		{"another version", BAM, func(h *Header) { h.Model.Manifest.Version = "2" }, "read group f08e85a1_r9.4-fast: it was called by version 1+"},
+		{"other windows", FASTQ, func(h *Header) { h.Model.Manifest.Window.Overlap = 720 }, "of the model, now it is 1+"},
+		{"other windows", SAM, func(h *Header) { h.Model.Manifest.Window.Overlap = 720 }, "which calls other bases: use the model as it was, or call all reads anew"},
+		{"other weights", BAM, func(h *Header) { h.Model.Manifest.Network.SHA256 = "00" }, "of the model, now it is 1+"},
 		{"another reference", SAM, func(h *Header) { h.References[0].Length++ }, "reference 1 is J02459.1 of 48502 bases, now it is J02459.1 of 48503"},
 		{"no reference", BAM, func(h *Header) { h.References = nil }, "it has 2 references, the reads are aligned to 0 now"},
 		{"modified bases", SAM, func(h *Header) { h.ModifiedModels = []string{"5mC"} }, "called by no model, now they are by 5mC: give --modified-bases as it was"},
@@ -93,6 +99,28 @@ func TestResumeRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Resume(w, bytes.NewReader([]byte("@read\nACGT\n")))
 	require.ErrorContains(t, err, "reading its header")
+}
+
+// TestResumeNeedsTheVersion: what an earlier Porestream wrote says nothing of the model's version, and is not mixed in;
+// words that say nothing of what is called don't count.
+func TestResumeNeedsTheVersion(t *testing.T) {
+	for _, format := range []Format{FASTQ, SAM} {
+		text := string(write(t, format, testRecord(), alignedRecord()))
+		header := testHeader()
+		header.Model.Manifest.Description = "said otherwise"
+		resume := func(text string) error {
+			w, err := NewWriter(new(bytes.Buffer), format, header)
+			require.NoError(t, err)
+			_, err = Resume(w, strings.NewReader(text))
+			return err
+		}
+		require.NoError(t, resume(text))
+		build, err := testHeader().Model.Manifest.Build()
+		require.NoError(t, err)
+		require.Contains(t, text, "model_version="+build)
+		err = resume(strings.ReplaceAll(text, "model_version="+build, "x=1"))
+		require.ErrorContains(t, err, "no model_version=VERSION says which version of the model called it, now it is "+build+": call all reads anew")
+	}
 }
 
 // TestResumeComparesModifiedBases: a broken output with modified bases goes on with the models that it had, and with no others.

@@ -66,7 +66,8 @@ and MN: docs/files/modified-bases.md.
 
 Output that was broken off goes on with --resume-from, to the bytes that it would have
 had at once: pore basecall --resume-from broken.bam ... > whole.bam
-Versions of pore and of the model have to be the same: a file names the model, not its version.`,
+Output of another version of the model is refused. The version of pore, --device, --precision and what is
+cut off reads have to be the same, too, which a file doesn't say.`,
 		Example: `  pore basecall reads.pod5 > reads.fastq
   pore basecall --ref ref.fa --format bam --device cuda:0 run1/ > run1.bam
   pore basecall --modified-bases dna_r9.4.1_e8_hac_5mc_CG_v0.onnx --ref ref.fa --format bam run1/ > run1.bam
