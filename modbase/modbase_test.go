@@ -1,10 +1,12 @@
 package modbase
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/biogo/hts/sam"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,4 +118,55 @@ func FuzzTags(f *testing.F) {
 		}
 		require.Equal(t, calls, parts)
 	})
+}
+
+// Places of packed bases are those of the same bases as letters, and both are those that going through the bases one by one gives.
+func TestPlacesOfPackedBases(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		letters := make([]byte, rng.IntN(70))
+		for i := range letters {
+			letters[i] = "ACGTACGTACGTN="[rng.IntN(14)]
+		}
+		pairs := sam.NewSeq(letters).Seq
+		if len(letters)%2 == 1 {
+			pairs[len(pairs)-1] |= sam.Doublet(1 << rng.IntN(4)) // the specification leaves open what follows the last base
+		}
+		l := List{Base: "ACGTUN"[rng.IntN(6)], Skips: make([]int32, rng.IntN(8))}
+		for i := range l.Skips {
+			l.Skips[i] = int32(rng.IntN(1 + rng.IntN(20)))
+		}
+		for _, reversed := range []bool{false, true} {
+			s := Sequence{Bases: letters, Reversed: reversed}
+			var want []int32
+			at, enough := 0, true
+			for _, skip := range l.Skips {
+				for ; at < len(letters); at++ {
+					if l.Base != 'N' && s.at(at) != l.base() {
+						continue
+					}
+					if skip == 0 {
+						break
+					}
+					skip--
+				}
+				if enough = at < len(letters); !enough {
+					break
+				}
+				want = append(want, int32(at))
+				at++
+			}
+			plain, plainErr := l.Places(nil, s)
+			packed, packedErr := PlacesPacked(nil, &l, Packed[sam.Doublet]{Pairs: pairs, Length: len(letters), Reversed: reversed})
+			require.Equal(t, want, plain)
+			require.Equal(t, want, packed)
+			if enough {
+				require.NoError(t, plainErr)
+				require.NoError(t, packedErr)
+				continue
+			}
+			require.ErrorIs(t, plainErr, ErrBehind)
+			require.EqualError(t, packedErr, plainErr.Error())
+		}
+	}
 }

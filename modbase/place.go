@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // Sequence is a read's bases as capital letters. Reversed says that they are its reverse complement,
@@ -44,32 +45,75 @@ func (s Sequence) at(i int) byte {
 // sequenced. The error is ErrBehind, with details.
 func (l *List) Places(places []int32, s Sequence) ([]int32, error) {
 	if l.Base == 'N' {
-		at := int64(-1)
-		for _, n := range l.Skips {
-			if at += int64(n) + 1; at >= int64(len(s.Bases)) {
-				return places, l.behind(len(s.Bases))
-			}
-			places = append(places, int32(at))
-		}
-		return places, nil
+		return l.counted(places, len(s.Bases))
 	}
-	m := matches{bases: s.Bases, want: l.base()}
+	want := l.base()
 	if s.Reversed {
-		m.want, m.at = complement[m.want], len(s.Bases)
-		for _, n := range l.Skips {
-			at := m.before(int(n))
-			if at < 0 {
-				return places, l.behind(len(s.Bases))
-			}
-			places = append(places, int32(len(s.Bases)-1-at))
-		}
-		return places, nil
+		want = complement[want]
 	}
-	m.at = -lanes
+	return l.find(places, &matches{bases: s.Bases, want: want, at: start(len(s.Bases), lanes, s.Reversed)}, len(s.Bases), s.Reversed)
+}
+
+// Packed is a read's bases as BAM has them, two in a byte, the first in the higher half, of whatever type a
+// reader of BAM has for these bytes. It is else as a Sequence.
+type Packed[Pair ~byte] struct {
+	Pairs    []Pair
+	Length   int
+	Reversed bool
+}
+
+// PlacesPacked is [List.Places] of bases that needn't be unpacked.
+func PlacesPacked[Pair ~byte](places []int32, l *List, s Packed[Pair]) ([]int32, error) {
+	if l.Base == 'N' {
+		return l.counted(places, s.Length)
+	}
+	want := l.base()
+	if s.Reversed {
+		want = complement[want]
+	}
+	return l.find(places, &packedMatches[Pair]{pairs: s.Pairs, length: s.Length, want: packed(want), at: start(s.Length, packedLanes, s.Reversed)}, s.Length, s.Reversed)
+}
+
+// counted are the places of a list of any base.
+func (l *List) counted(places []int32, bases int) ([]int32, error) {
+	at := int64(-1)
 	for _, n := range l.Skips {
-		at := m.behind(int(n))
+		if at += int64(n) + 1; at >= int64(bases) {
+			return places, l.behind(bases)
+		}
+		places = append(places, int32(at))
+	}
+	return places, nil
+}
+
+// finder goes through the places of one letter, and says that behind so many that are skipped: forwards or backwards; -1: there is none.
+type finder interface {
+	behind(skipped int) int
+	before(skipped int) int
+}
+
+// start is where a finder's block is that is before the first one in its direction. Of bases that end within a block, the last one is as if more
+// followed.
+func start(bases, lanes int, reversed bool) int {
+	if reversed {
+		return (bases + lanes - 1) / lanes * lanes
+	}
+	return -lanes
+}
+
+// find appends where what a list names is.
+func (l *List) find(places []int32, m finder, bases int, reversed bool) ([]int32, error) {
+	for _, n := range l.Skips {
+		at := -1
+		if reversed {
+			if at = m.before(int(n)); at >= 0 {
+				at = bases - 1 - at
+			}
+		} else {
+			at = m.behind(int(n))
+		}
 		if at < 0 {
-			return places, l.behind(len(s.Bases))
+			return places, l.behind(bases)
 		}
 		places = append(places, int32(at))
 	}
@@ -145,6 +189,86 @@ func (m *matches) before(n int) int {
 	last := bits.Len64(m.left) - 1
 	m.left &^= 1 << last
 	return m.at + last/8
+}
+
+// packedMatches is matches of bases that are packed: sixteen at a time, of which the first is in the highest bits.
+type packedMatches[Pair ~byte] struct {
+	pairs  []Pair
+	length int
+	want   uint64 // the letter, sixteen times
+	at     int    // where the block begins
+	left   uint64 // of the block, those that weren't passed: the highest bit of their half byte
+}
+
+// packedLanes is how many bases a block has.
+const packedLanes = 16
+
+// packed is what BAM writes for a base, sixteen times.
+func packed(base byte) uint64 {
+	const once = 0x1111111111111111
+	return once << strings.IndexByte("ACGT", base)
+}
+
+// block finds the letter among sixteen bases, of which the first is at m.at.
+func (m *packedMatches[Pair]) block() {
+	var padded [packedLanes / 2]Pair // of which none is a base
+	eight := m.pairs[m.at/2 : min((m.at+packedLanes)/2, len(m.pairs))]
+	if len(eight) < len(padded) {
+		copy(padded[:], eight)
+		eight = padded[:]
+	}
+	const low = 0x7777777777777777
+	_ = eight[7]
+	x := uint64(eight[0])<<56 | uint64(eight[1])<<48 | uint64(eight[2])<<40 | uint64(eight[3])<<32 |
+		uint64(eight[4])<<24 | uint64(eight[5])<<16 | uint64(eight[6])<<8 | uint64(eight[7])
+	x ^= m.want
+	m.left = ^((x&low + low) | x | low)
+	if over := m.at + packedLanes - m.length; over > 0 {
+		m.left &= ^uint64(0) << (4 * over) // of an odd number of bases what follows the last may be anything
+	}
+}
+
+func (m *packedMatches[Pair]) behind(n int) int {
+	for {
+		k := bits.OnesCount64(m.left)
+		if n < k {
+			break
+		}
+		n -= k
+		if m.at += packedLanes; m.at >= m.length {
+			m.at, m.left = m.length, 0
+			return -1
+		}
+		m.block()
+	}
+	for ; n > 0; n-- {
+		m.left &^= 1 << (bits.Len64(m.left) - 1)
+	}
+	first := bits.LeadingZeros64(m.left)
+	m.left &^= 1 << (63 - first)
+	return m.at + first/4
+}
+
+func (m *packedMatches[Pair]) before(n int) int {
+	for {
+		k := bits.OnesCount64(m.left)
+		if n < k {
+			break
+		}
+		n -= k
+		if m.at <= 0 {
+			m.left = 0
+			return -1
+		}
+		m.at -= packedLanes
+		m.block()
+	}
+	for ; n > 0; n-- {
+		m.left &= m.left - 1
+	}
+	at := m.at + packedLanes - 1 - bits.TrailingZeros64(m.left)/4
+	m.left &= m.left - 1
+	return at
 }
 
 func (l *List) behind(bases int) error {

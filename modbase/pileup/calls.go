@@ -179,9 +179,12 @@ type Calls struct {
 // With an error, which is one that [record.Faults] counts, the read has no calls, but counts as a read.
 // Unlisted are the codes to which the specification gives no meaning.
 func (c *Calls) Read(rec *sam.Record, group int) (read *Read, unlisted []modbase.Code, err error) {
-	span, _ := rec.Cigar.Lengths()
+	span := int32(0)
+	for _, op := range rec.Cigar {
+		span += int32(op.Len()) & consumes[op.Type()&15].ref
+	}
 	r := &Read{
-		start: int32(rec.Pos), end: int32(rec.Pos + span), reverse: rec.Flags&sam.Reverse != 0, group: group,
+		start: int32(rec.Pos), end: int32(rec.Pos) + span, reverse: rec.Flags&sam.Reverse != 0, group: group,
 		cigar: rec.Cigar, seq: rec.Seq.Seq, ref: int32(rec.Pos),
 	}
 	tags, err := record.Tags(rec.AuxFields)
@@ -191,14 +194,17 @@ func (c *Calls) Read(rec *sam.Record, group int) (read *Read, unlisted []modbase
 	if tags.Length != 0 && tags.Length != rec.Seq.Length {
 		return r, nil, tags.Check(modbase.Sequence{Bases: make([]byte, rec.Seq.Length)})
 	}
-	c.expand(rec)
-	return r, tags.Unlisted(), c.take(r, tags)
+	c.letters = c.letters[:0]
+	return r, tags.Unlisted(), c.take(r, tags, packedBases{Pairs: rec.Seq.Seq, Length: rec.Seq.Length, Reversed: r.reverse})
 }
 
-// take gives a read the calls of its tags. Its bases are the letters.
-func (c *Calls) take(r *Read, tags *modbase.Tags) error {
+// packedBases are a read's bases as they lie in its record; of one whose letters are known their number alone.
+type packedBases = modbase.Packed[sam.Doublet]
+
+// take gives a read the calls of its tags. Its bases are the letters, if there are some.
+func (c *Calls) take(r *Read, tags *modbase.Tags, s packedBases) error {
 	c.counted = c.counted[:0]
-	if err := c.add(r, tags, modbase.Sequence{Bases: c.letters, Reversed: r.reverse}); err != nil {
+	if err := c.add(r, tags, s); err != nil {
 		r.own, r.opposite, r.kinds = nil, nil, [2][]Kind{}
 		return err
 	}
@@ -216,18 +222,21 @@ var pairs = func() (t [256]uint16) {
 	return t
 }()
 
-// expand unpacks a record's bases.
-func (c *Calls) expand(rec *sam.Record) {
-	n := rec.Seq.Length
+// expand unpacks bases, which common models' lists do without.
+func (c *Calls) expand(s packedBases) {
+	n := s.Length
+	if len(c.letters) == n {
+		return
+	}
 	c.letters = slices.Grow(c.letters[:0], n+1)[:n+n%2]
-	for i, d := range rec.Seq.Seq[:(n+1)/2] {
+	for i, d := range s.Pairs[:(n+1)/2] {
 		binary.LittleEndian.PutUint16(c.letters[2*i:], pairs[d])
 	}
 	c.letters = c.letters[:n]
 }
 
 // add adds the calls of all lists: of those that are of one strand and one base together.
-func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
+func (c *Calls) add(r *Read, tags *modbase.Tags, s packedBases) error {
 	for len(c.places) < len(tags.Lists) {
 		c.places, c.buffers, c.next = append(c.places, nil), append(c.buffers, nil), append(c.next, 0)
 	}
@@ -243,7 +252,12 @@ func (c *Calls) add(r *Read, tags *modbase.Tags, s modbase.Sequence) error {
 			continue
 		}
 		var err error
-		if c.places[i], err = l.Places(c.buffers[i][:0], s); err != nil {
+		if len(c.letters) > 0 {
+			c.places[i], err = l.Places(c.buffers[i][:0], modbase.Sequence{Bases: c.letters, Reversed: s.Reversed})
+		} else {
+			c.places[i], err = modbase.PlacesPacked(c.buffers[i][:0], l, s)
+		}
+		if err != nil {
 			return err
 		}
 		c.buffers[i] = c.places[i]
@@ -307,7 +321,7 @@ func (c *Calls) alike(tags *modbase.Tags, base byte) bool {
 }
 
 // together is group for lists that are alike.
-func (c *Calls) together(r *Read, tags *modbase.Tags, s modbase.Sequence, strand int, base byte, implicit bool) error {
+func (c *Calls) together(r *Read, tags *modbase.Tags, s packedBases, strand int, base byte, implicit bool) error {
 	places, marks := c.places[c.lists[0]], r.marks(strand)
 	steps := len(places)
 	if implicit {
@@ -325,7 +339,7 @@ func (c *Calls) together(r *Read, tags *modbase.Tags, s modbase.Sequence, strand
 	}
 	first := uint8(len(r.kinds[strand])-len(c.codes)) + modified
 	walk := walker{cigar: r.cigar, ref: r.start, off: true}
-	last, least := int32(len(s.Bases))-1, c.Thresholds[called]
+	last, least := int32(s.Length)-1, c.Thresholds[called]
 	done := 0 // of the places
 	for step := range steps {
 		// The list's places are in the direction of the read, and the reference's are wanted to ascend.
@@ -403,7 +417,7 @@ func (r *Read) marks(strand int) *[]mark {
 }
 
 // group adds the calls of c.lists, which are of one strand and one base, or with base N of all.
-func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand int, base byte) error {
+func (c *Calls) group(r *Read, tags *modbase.Tags, s packedBases, strand int, base byte) error {
 	lists, implicit := c.lists, false
 	for _, i := range lists {
 		l := &tags.Lists[i]
@@ -425,8 +439,9 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 	if c.alike(tags, base) {
 		return c.together(r, tags, s, strand, base, implicit)
 	}
+	c.expand(s)
 	walk := walker{cigar: r.cigar, ref: r.start, off: true}
-	n := int32(len(s.Bases))
+	n := int32(s.Length)
 	// The record's direction is that of ascending places of the reference, the list's that of the read.
 	at := func(i, k int) int32 {
 		p := c.places[i]
@@ -530,7 +545,8 @@ func (c *Calls) group(r *Read, tags *modbase.Tags, s modbase.Sequence, strand in
 }
 
 // all finds the bases of a kind, as they stand in the record.
-func (c *Calls) all(s modbase.Sequence, base byte) {
+func (c *Calls) all(s packedBases, base byte) {
+	c.expand(s)
 	if s.Reversed && base != 'N' {
 		base = bases[3-number[base]]
 	}
@@ -579,22 +595,23 @@ func (w *walker) to(place int32) int32 {
 }
 
 func (w *walker) walk(place int32) {
-	for place >= w.end && w.op < len(w.cigar) {
-		op := w.cigar[w.op]
-		n, takes := int32(op.Len()), consumes[op.Type()&15]
-		w.off, w.shift = takes.ref == 0, w.ref-w.end
-		w.end += n * takes.query
-		w.ref += n * takes.ref
-		w.op++
+	i, end, ref := w.op, w.end, w.ref
+	for ; place >= end && i < len(w.cigar); i++ {
+		op := w.cigar[i]
+		n, takes := int32(op.Len()), &consumes[op.Type()&15]
+		w.off, w.shift = takes.ref == 0, ref-end
+		end += n & takes.query
+		ref += n & takes.ref
 	}
-	w.off = w.off || place >= w.end
+	w.op, w.end, w.ref = i, end, ref
+	w.off = w.off || place >= end
 }
 
-// consumes reports which of both an operation consumes.
+// consumes has masks for the length of an operation: all bits of what it consumes.
 var consumes = func() (t [16]struct{ query, ref int32 }) {
 	for op := range sam.CigarOpType(9) {
 		takes := op.Consumes()
-		t[op].query, t[op].ref = int32(takes.Query), int32(takes.Reference)
+		t[op].query, t[op].ref = -int32(takes.Query), -int32(takes.Reference)
 	}
 	return t
 }()

@@ -33,7 +33,7 @@ func (c *Calls) Pack(a Aligned, tags *modbase.Tags, spans []Span) (packed [][]by
 	}
 	r := &Read{start: int32(a.Start), reverse: a.Reverse, cigar: a.Cigar}
 	c.letters = append(c.letters[:0], a.Bases...)
-	if err := c.take(r, tags); err != nil {
+	if err := c.take(r, tags, packedBases{Length: len(a.Bases), Reversed: r.reverse}); err != nil {
 		return nil, nil, err
 	}
 	for _, s := range spans {

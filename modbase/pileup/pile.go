@@ -284,15 +284,17 @@ func (r *Read) walk(at int32) {
 		r.walkOps(at)
 		return
 	}
-	for at >= r.ref {
-		op := r.cigar[r.op]
-		n, takes := int32(op.Len()), consumes[op.Type()&15]
-		r.shift = r.query - r.ref
-		r.gone, r.skipped = takes.query == 0, op.Type() == sam.CigarSkipped
-		r.ref += n * takes.ref
-		r.query += n * takes.query
-		r.op++
+	i, ref, query := r.op, r.ref, r.query
+	var op sam.CigarOp
+	for ; at >= ref; i++ {
+		op = r.cigar[i]
+		n, takes := int32(op.Len()), &consumes[op.Type()&15]
+		r.shift = query - ref
+		ref += n & takes.ref
+		query += n & takes.query
 	}
+	r.gone, r.skipped = consumes[op.Type()&15].query == 0, op.Type() == sam.CigarSkipped
+	r.op, r.ref, r.query = i, ref, query
 }
 
 // What operations of segments take of the reference, and of the bases that differ, as masks.
