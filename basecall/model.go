@@ -129,6 +129,9 @@ const (
 // strand that moves shows several levels.
 const defaultBlock = 256
 
+// Standard reports whether the network takes standardised picoamperes.
+func (m *NormalisationManifest) Standard() bool { return m.Method == methodPicoamperes }
+
 func (m *NormalisationManifest) block() int { return cmp.Or(m.Block, defaultBlock) }
 
 // validate checks the normalisation.

@@ -6,6 +6,7 @@ package finish
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -42,6 +43,8 @@ type Options struct {
 	Sheet    *demux.Sheet // which barcodes there are and what their samples are called; nil for all
 	Trim     Trim
 	Split    bool
+	Start    bool // a DNA read begins where its current shows that the strand does
+	Standard bool // the model takes standardised picoamperes, and then every read loses as much; for Start
 	RNA      bool // reads are direct RNA, whose adapter shows in the signal; kits with barcodes are for DNA
 }
 
@@ -56,6 +59,9 @@ type Finisher struct {
 // New returns a finisher. A sheet must fit the kit.
 func New(opts Options, quality basecall.QualityManifest) (*Finisher, error) {
 	f := &Finisher{opts: opts, quality: quality}
+	if opts.RNA && opts.Start {
+		return nil, errors.New("the start of reads is found by signal for DNA, but the model is for RNA, whose adapter is cut off with the others")
+	}
 	if opts.RNA && opts.Kit != nil {
 		return nil, fmt.Errorf("kit %s is for DNA, but the model is for RNA", opts.Kit.Name)
 	}
@@ -121,10 +127,23 @@ func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 		if f.opts.RNA {
 			f.finishRNA(&parts[i], read)
 		} else {
-			f.finish(&parts[i])
+			f.finish(&parts[i], f.begin(&parts[i], read))
 		}
 	}
 	return parts
+}
+
+// begin is the base with which a read begins by its current. Where a read was split, the parts behind the first
+// one begin where the current showed that already.
+func (f *Finisher) begin(r *Read, read basecall.Read) int {
+	if !f.opts.Start || r.Start > 0 {
+		return 0
+	}
+	samples := read.Samples[:r.Called.NumSamples]
+	if f.opts.Standard {
+		return r.Called.BasesBefore(demux.StandardStart(samples))
+	}
+	return r.Called.BasesBefore(demux.StartOf(samples, r.Called.Shift, r.Called.Scale))
 }
 
 // finishRNA cuts off the adapter, which is DNA and what passes first: a network for RNA
@@ -139,7 +158,8 @@ func (f *Finisher) finishRNA(r *Read, read basecall.Read) {
 	r.Called = r.Called.Slice(0, r.To, f.quality)
 }
 
-func (f *Finisher) finish(r *Read) {
+// finish finds the barcode of a DNA read that begins with a base, and cuts off what is put on.
+func (f *Finisher) finish(r *Read, begin int) {
 	found := demux.Classification{Barcode: -1}
 	if f.classifier != nil {
 		found = f.classifier.Classify(r.Called.Sequence)
@@ -150,7 +170,8 @@ func (f *Finisher) finish(r *Read) {
 		cut = found.Uncut()
 	}
 	inside := f.trimmer.Inside(r.Called.Sequence, cut)
-	r.From, r.To = inside.Start, inside.End
+	// The barcode and adapters are searched for in all of the read.
+	r.From, r.To = max(inside.Start, min(begin, inside.End)), inside.End
 	r.Called = r.Called.Slice(r.From, r.To, f.quality)
 }
 

@@ -316,3 +316,39 @@ func TestDualSamples(t *testing.T) {
 	_, err = New(Options{Kit: &kit, BothEnds: true}, basecall.QualityManifest{})
 	require.ErrorContains(t, err, "kit SQK-RBK004 has barcodes at one end only")
 }
+
+// TestStart: a read begins behind its first high current, whatever adapters it has; of parts of a read the first one alone.
+func TestStart(t *testing.T) {
+	read, called := synthetic(bases(3000, 6))
+	called.Shift, called.Scale = 440, 70
+	for i := range read.Samples {
+		read.Samples[i] = 440
+		if i >= 100 && i < 500 {
+			read.Samples[i] = 900
+		}
+	}
+	start := func(opts Options) Read {
+		f, err := New(opts, basecall.QualityManifest{})
+		require.NoError(t, err)
+		parts := f.Finish(read, called)
+		require.Equal(t, 1, len(parts)) //nolint:testifylint // Len prints the parts
+		consistent(t, parts[0].Called, called.NumSamples)
+		require.Equal(t, string(called.Sequence[parts[0].From:]), string(parts[0].Called.Sequence))
+		return parts[0]
+	}
+	require.Equal(t, 0, start(Options{}).From)
+	// Sample 530 is the first one of a window behind the high current: bases begin every 24 samples.
+	found := start(Options{Start: true})
+	require.Equal(t, called.BasesBefore(530), found.From)
+	require.InDelta(t, 530, found.Called.TrimmedSamples, 24)
+	require.GreaterOrEqual(t, found.Called.TrimmedSamples, 530)
+	require.Equal(t, called.BasesBefore(10), start(Options{Start: true, Standard: true}).From)
+
+	f, err := New(Options{Start: true}, basecall.QualityManifest{})
+	require.NoError(t, err)
+	behind := Read{Start: 200, Called: called.Part(200, called.NumSamples, basecall.QualityManifest{})}
+	require.Zero(t, f.begin(&behind, read), "where the read was split is where the part begins")
+
+	_, err = New(Options{Start: true, RNA: true}, basecall.QualityManifest{})
+	require.ErrorContains(t, err, "the start of reads is found by signal for DNA")
+}

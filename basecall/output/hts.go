@@ -100,7 +100,7 @@ func (h *htsWriter) samHeader() (*sam.Header, error) {
 }
 
 // buildKey stands before what decides a model's bases ([basecall.Manifest.Build]) in the description of a read group, and of
-// a FASTQ record. Dorado has no such word; who looks for its words passes over this one.
+// a FASTQ record. Dorado has no such word; who searches for its words passes over this one.
 const buildKey = "model_version="
 
 // modifiedKey stands before the models for modified bases in a read group's description, which ends with them.

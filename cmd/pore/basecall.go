@@ -45,6 +45,7 @@ type basecallConfig struct {
 	models   string
 	ends     processor.Barcoding
 	split    bool
+	start    bool
 	noMoves  bool
 	modified []string
 }
@@ -88,6 +89,7 @@ cut off reads have to be the same, too, which a file doesn't say.`,
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
+	flags.BoolVar(&cfg.start, "trim-start", false, "begin DNA reads behind their first high current, an open pore's or the adapter's, as Dorado does (of models that take picoamperes: behind 10 samples)")
 	flags.BoolVar(&cfg.noMoves, "no-moves", false, "leave out the tag mv, which says where in the signal each base is and takes a quarter to a third of a BAM file")
 	flags.StringSliceVar(&cfg.modified, "modified-bases", nil, processor.ModifiedBasesHelp)
 	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
@@ -117,7 +119,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
-	ends.Split = cfg.split
+	ends.Split, ends.Start = cfg.split, cfg.start
+	if cfg.start && cfg.ends.NoTrim {
+		return cli.Usagef("--trim-start and --no-trim exclude each other")
+	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err
@@ -164,7 +169,10 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err := processor.CheckModified(modified, recording.Runs()); err != nil {
 		return err
 	}
-	ends.RNA = model.Manifest.RNA()
+	ends.RNA, ends.Standard = model.Manifest.RNA(), model.Manifest.Normalisation.Standard()
+	if ends.RNA && ends.Start {
+		return cli.Usagef("--trim-start is for DNA, and model %s for RNA: --trim adapters cuts off what is before its poly(A) tail", model.Manifest.Name)
+	}
 	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
 		return cfg.ends.Blame(err)
