@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/porestream/porestream/genes/rna"
 )
 
 // Contig is a sequence to find genes in.
@@ -62,6 +64,8 @@ type Result struct {
 	Named     int     // genes whose proteins are like a known one
 	// Pseudogenes are broken genes, where names were searched for.
 	Pseudogenes []Pseudogene
+	// RNA are the genes of ribosomal and transfer RNA, by contig and place.
+	RNA []RNAGene
 }
 
 // MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a
@@ -101,7 +105,8 @@ type finder struct {
 	tables  tables
 	starts  *startModel
 	spacing *spacingModel
-	total   float64 // score of the last round
+	total   float64      // score of the last round
+	rna     [][]rna.Gene // of each contig
 	// What the last round has found: pairs of codons, and starts of genes of some length.
 	in    hexamers
 	began []startContext
@@ -130,6 +135,14 @@ func Find(ctx context.Context, contigs []Contig, opts Options) (*Result, error) 
 		return nil, err
 	}
 	result.Code = best.code.table
+	if best.rna, err = best.ribosomalAndTransfer(ctx, contigs); err != nil {
+		return nil, err
+	}
+	for i, list := range best.rna {
+		for _, g := range list {
+			result.RNA = append(result.RNA, RNAGene{Contig: i, Gene: g})
+		}
+	}
 	if result.Genes, err = best.report(ctx); err != nil {
 		return nil, err
 	}
@@ -321,7 +334,7 @@ func (f *finder) tabulate(in *hexamers, usage *[codons]float64, out *hexamers) {
 
 // find finds the best chain of genes of a piece.
 func (f *finder) find(p *piece, probable bool) (list []candidate, chain []int32, total float64) {
-	list = f.candidates(p)
+	list = f.withoutRNA(p, f.candidates(p))
 	order(list)
 	way := path{list: list, spacing: f.spacing, heat: f.prior.Weights.Heat, shared: beyond}
 	if f.starts.scanned {

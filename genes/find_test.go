@@ -510,6 +510,13 @@ func TestPriorOfAnotherVersionIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "it is of another version, make it anew with train/genes")
 		require.NotContains(t, err.Error(), "\n")
 	}
+	p, err := shipped()
+	require.NoError(t, err)
+	p.Ribosomal = nil
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	_, err = ReadPrior(bytes.NewReader(text))
+	require.ErrorContains(t, err, "it has no ribosomal RNA: it is of another version, make it anew with train/genes")
 }
 
 func FuzzFind(f *testing.F) {

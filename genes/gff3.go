@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -24,23 +25,39 @@ func WriteGFF3(w io.Writer, contigs []Contig, r *Result, comments ...string) err
 	for _, c := range comments {
 		fmt.Fprintf(out, "# %s\n", strings.ReplaceAll(c, "\n", " "))
 	}
-	at, broken := 0, 0
+	at, broken, noncoding := 0, 0, 0
 	for i, c := range contigs {
 		if c.Circular {
 			fmt.Fprintf(out, "%s\t%s\tregion\t1\t%d\t.\t+\t.\tID=region:%s;Is_circular=true\n", escape(c.Name), source, len(c.Seq), escape(c.Name))
 		}
+		// The three lists are joined by their starts; what is not of this contig comes after all.
+		const none = math.MaxInt
 		for {
-			gene, pseudo := at < len(r.Genes) && r.Genes[at].Contig == i, broken < len(r.Pseudogenes) && r.Pseudogenes[broken].Contig == i
-			if !gene && !pseudo {
+			gene, pseudo, rna := none, none, none
+			if at < len(r.Genes) && r.Genes[at].Contig == i {
+				gene = r.Genes[at].Start
+			}
+			if broken < len(r.Pseudogenes) && r.Pseudogenes[broken].Contig == i {
+				pseudo = r.Pseudogenes[broken].Start
+			}
+			if noncoding < len(r.RNA) && r.RNA[noncoding].Contig == i {
+				rna = r.RNA[noncoding].Start
+			}
+			first := min(gene, pseudo, rna)
+			if first == none {
 				break
 			}
-			if !gene || pseudo && r.Pseudogenes[broken].Start < r.Genes[at].Start {
+			switch first {
+			case gene:
+				r.Genes[at].write(out, &c, at+1, r.Code)
+				at++
+			case pseudo:
 				r.Pseudogenes[broken].write(out, &c, broken+1)
 				broken++
-				continue
+			default:
+				r.RNA[noncoding].write(out, &c, noncoding+1)
+				noncoding++
 			}
-			r.Genes[at].write(out, &c, at+1, r.Code)
-			at++
 		}
 	}
 	return out.Flush()

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/porestream/porestream/genes/rna"
 )
 
 // Annotated is a sequence whose genes are known, to learn a prior from.
@@ -15,6 +17,8 @@ type Annotated struct {
 	// Others are stretches that are neither genes to learn from nor places without any: pseudogenes, genes with slippage or cut ends.
 	Others []Known
 	Code   int
+	// Ribosomal is its ribosomal RNA.
+	Ribosomal []rna.Known
 }
 
 // Known is a gene of an annotation: one stretch, half open, with its stop codon, whole at both ends.
@@ -54,7 +58,7 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 	if len(genomes) == 0 {
 		return nil, errors.New("no genomes to learn from")
 	}
-	p := &Prior{Start: neutral(), Weights: firstWeights()}
+	p := &Prior{Start: neutral(), Weights: firstWeights(), Ribosomal: []rna.Known{}}
 	var near neighbours
 	var usage composition
 	var starts []startContext
@@ -62,6 +66,12 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 	p.Start.Kinds = [startKinds]float64{}
 	for _, g := range genomes {
 		p.Genomes = append(p.Genomes, g.Name)
+		for _, r := range g.Ribosomal {
+			have := func(o rna.Known) bool { return o.From == g.Name && o.Kind == r.Kind }
+			if r.From = g.Name; !slices.ContainsFunc(p.Ribosomal, have) {
+				p.Ribosomal = append(p.Ribosomal, r)
+			}
+		}
 		code, err := newCode(g.Code)
 		if err != nil {
 			return nil, err

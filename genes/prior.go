@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/porestream/porestream/genes/rna"
 )
 
 // Prior is what is known of genes before a genome is read. It is made of annotated genomes by train/genes.
@@ -22,6 +24,8 @@ type Prior struct {
 	// Pairs are the log odds of two amino acids at a distance of one to four in proteins, against chance, in the order of aminoLetters.
 	Pairs   [separations][aminos][aminos]float32 `json:"pairs"`
 	Weights Weights                              `json:"weights"`
+	// Ribosomal is the ribosomal RNA of the genomes, one of each kind.
+	Ribosomal []rna.Known `json:"ribosomal"`
 }
 
 // Weights say how much each part of what is known counts.
@@ -45,6 +49,9 @@ func ReadPrior(r io.Reader) (*Prior, error) {
 	}
 	if p.Weights.Start == nil || p.Weights.Gene == nil {
 		return nil, errors.New("decoding a prior of gene models: it has no networks")
+	}
+	if p.Ribosomal == nil {
+		return nil, errors.New("decoding a prior of gene models: it has no ribosomal RNA: it is of another version, make it anew with train/genes")
 	}
 	if err := errors.Join(p.Weights.Start.check(startFeatures), p.Weights.Gene.check(geneFeatures)); err != nil {
 		return nil, fmt.Errorf("decoding a prior of gene models: %w: it is of another version, make it anew with train/genes", err)

@@ -70,6 +70,14 @@ for known in NC_002695 NC_000962.3; do
 	"$out/genes" names "$ecoli/genes.gff3.gz" "$out/MG1655.$known.gff3"
 done
 
+printf '\nRNA\tkind\tgenes\tfound\tright\twith the same product\twithin five bases at both ends\n'
+for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides; do
+	[ -e "$out/$genome.pore.gff3" ] || continue
+	truth=$out/$genome.gff3
+	[ "$genome" != MG1655 ] || truth=$ecoli/genes.gff3.gz
+	"$out/genes" rna "$truth" "$out/$genome.pore.gff3" | sed "s/^/$genome\t/"
+done
+
 # Broken genes are told by proteins of the other strain: the counts of compare, as above.
 printf 'MG1655 by Sakai\tpore\t'
 "$out/genes" compare "$ecoli/genes.gff3.gz" "$out/MG1655.NC_002695.gff3"

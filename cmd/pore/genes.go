@@ -29,7 +29,7 @@ func genesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "genes --ref FASTA [--proteins KNOWN] [-o OUT.gff3]",
 		Short: "Find the genes of a bacterium, archaeon, virus or plasmid in its sequence alone",
-		Long: `Writes the protein-coding genes of a genome as GFF3, for genomes that come as FASTA
+		Long: `Writes the genes of proteins, rRNA and tRNA of a genome as GFF3, for genomes that come as FASTA
 without annotation. What genes look like is learnt from the genome itself, and from a
 prior where the genome is short. The genetic code is found if it isn't given. Genes
 that the end of a contig cuts are reported as partial.

@@ -1,5 +1,5 @@
 // Package genbank reads what gene finding is trained on and evaluated by, and what genes are named by: the
-// sequence and the coding sequences of GenBank's flat files (The DDBJ/ENA/GenBank Feature Table, version 11).
+// sequence, the coding sequences and the genes of RNA of GenBank's flat files (The DDBJ/ENA/GenBank Feature Table, version 11).
 // Everything else in them is passed over.
 package genbank
 
@@ -25,6 +25,15 @@ type Record struct {
 	Circular bool
 	Seq      []byte // upper case
 	Coding   []Coding
+	RNA      []RNA
+}
+
+// RNA is a gene of ribosomal or transfer RNA in one stretch.
+type RNA struct {
+	Span
+	Kind    string // rRNA or tRNA
+	Reverse bool
+	Product string
 }
 
 // Coding is a coding sequence as it is annotated.
@@ -161,14 +170,40 @@ func (p *parser) feature(line string) error {
 	return nil
 }
 
-// coding is the key of the features that are read.
-const coding = "CDS"
+// The keys of the features that are read.
+const (
+	coding    = "CDS"
+	ribosomal = "rRNA"
+	transfer  = "tRNA"
+)
+
+// rna takes a gene of RNA. What is in several parts, or cut, is left out.
+func (p *parser) rna(kind, location string, notes []string) error {
+	parts, err := located(location, deepest)
+	if err != nil {
+		return fmt.Errorf("%s before this line: %w", kind, err)
+	}
+	if len(parts) != 1 || parts[0].cutLow || parts[0].cutHigh {
+		return nil
+	}
+	r := RNA{Span: parts[0].Span, Kind: kind, Reverse: parts[0].reverse}
+	for _, q := range notes {
+		if value, ok := strings.CutPrefix(q, "product="); ok {
+			r.Product = strings.Trim(value, `"`)
+		}
+	}
+	p.record.RNA = append(p.record.RNA, r)
+	return nil
+}
 
 // finish ends the feature at hand.
 func (p *parser) finish() error {
 	kind, location, notes := p.kind, p.location.String(), p.notes
 	p.kind, p.notes = "", nil
 	p.location.Reset()
+	if kind == ribosomal || kind == transfer {
+		return p.rna(kind, location, notes)
+	}
 	if kind != coding {
 		return nil
 	}

@@ -31,6 +31,12 @@ FEATURES             Location/Qualifiers
                      /translation="MA
                      CD"
      gene            1..10
+     rRNA            complement(2..9)
+                     /gene="rrs"
+                     /product="16S ribosomal RNA"
+     tRNA            join(1..4,6..9)
+     tRNA            <1..5
+     tRNA            11..20
      CDS             <12..20
                      /pseudo
 CONTIG      join(X:1..30)
@@ -51,8 +57,9 @@ func TestRead(t *testing.T) {
 		{name: "fasta", text: ">a\nACGT\n", want: "line 1: text before LOCUS"},
 		{name: "cut", text: record[:len(record)-3], want: "the file is cut"},
 		{name: "twice", text: record[:strings.Index(record, "FEATURES")] + record, want: "LOCUS where no record can begin"},
-		{name: "location", text: strings.Replace(record, "<12..20", "<12..x", 1), want: `line 27: CDS before this line: location "<12..x"`},
+		{name: "location", text: strings.Replace(record, "<12..20", "<12..x", 1), want: `line 33: CDS before this line: location "<12..x"`},
 		{name: "turned", text: strings.Replace(record, "<12..20", "20..12", 1), want: `location "20..12"`},
+		{name: "location of RNA", text: strings.Replace(record, "tRNA            11..20", "tRNA            11..x", 1), want: `tRNA before this line: location "11..x"`},
 		{name: "codon start", text: strings.Replace(record, "codon_start=2", "codon_start=4", 1), want: `codon_start "4" is not 1, 2 or 3`},
 		{name: "code", text: strings.Replace(record, "transl_table=4", "transl_table=x", 1), want: `transl_table "x" is no number`},
 	} {
@@ -79,6 +86,7 @@ func wanted() *Record {
 			},
 			{Parts: []Span{{12, 20}}, CutLow: true, Pseudo: true, Code: 1},
 		},
+		RNA: []RNA{{Span: Span{2, 9}, Kind: "rRNA", Reverse: true, Product: "16S ribosomal RNA"}, {Span: Span{11, 20}, Kind: "tRNA"}},
 	}
 }
 

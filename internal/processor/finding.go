@@ -79,8 +79,16 @@ func (f *Found) Summary() string {
 	if f.CodeFound {
 		how = "found"
 	}
-	return fmt.Sprintf("%d genes in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)%s",
-		len(f.Genes), len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how, f.naming)
+	ribosomal, transfer := 0, 0
+	for i := range f.RNA {
+		if f.RNA[i].Transfer {
+			transfer++
+		} else {
+			ribosomal++
+		}
+	}
+	return fmt.Sprintf("%d genes of proteins, %d of rRNA, %d of tRNA in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)%s",
+		len(f.Genes), ribosomal, transfer, len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how, f.naming)
 }
 
 // gff3 is what is written, in memory.

@@ -4,11 +4,13 @@
 //	go run ./train/genes convert GENOME.gbk.gz OUT            # OUT.fa and OUT.gff3
 //	go run ./train/genes record GENES.gff3 GENOME.fa ACCESSION CODE | gzip > GENOME.gbk.gz
 //	go run ./train/genes compare TRUTH.gff3 FOUND.gff3
+//	go run ./train/genes rna TRUTH.gff3 FOUND.gff3            # genes of ribosomal and transfer RNA
 //	go run ./train/genes names TRUTH.gff3 FOUND.gff3          # after pore genes --proteins
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/porestream/porestream/genes"
 	"github.com/porestream/porestream/genes/genbank"
+	"github.com/porestream/porestream/genes/rna"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/textfile"
 )
@@ -38,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("want prior, convert, record, compare or names")
+		return errors.New("want prior, convert, record, compare, rna or names")
 	}
 	switch args[0] {
 	case "prior":
@@ -62,13 +65,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("want compare TRUTH.gff3 FOUND.gff3")
 		}
 		return compare(args[1], args[2], out)
+	case "rna":
+		if len(args) != 3 {
+			return errors.New("want rna TRUTH.gff3 FOUND.gff3")
+		}
+		return compareRNA(args[1], args[2], out)
 	case "names":
 		if len(args) != 3 {
 			return errors.New("want names TRUTH.gff3 FOUND.gff3")
 		}
 		return names(args[1], args[2], out)
 	}
-	return fmt.Errorf("%q: want prior, convert, record, compare or names", args[0])
+	return fmt.Errorf("%q: want prior, convert, record, compare, rna or names", args[0])
 }
 
 func read(path string) ([]*genbank.Record, error) {
@@ -128,6 +136,17 @@ func annotated(r *genbank.Record) genes.Annotated {
 		}
 		a.Genes = append(a.Genes, genes.Known{Start: c.Parts[0].Start - 1, End: c.Parts[0].End, Reverse: c.Reverse})
 	}
+	for _, f := range r.RNA {
+		kind, _, _ := strings.Cut(f.Product, " ")
+		if f.Kind != "rRNA" || f.End > len(r.Seq) || !slices.Contains([]string{rna.Small, rna.Large, rna.Little}, kind) {
+			continue
+		}
+		seq := bytes.Clone(r.Seq[f.Start-1 : f.End])
+		if f.Reverse {
+			genome.ReverseComplement(seq)
+		}
+		a.Ribosomal = append(a.Ribosomal, rna.Known{Kind: kind, Seq: string(seq)})
+	}
 	return a
 }
 
@@ -168,6 +187,13 @@ func convert(path, out string) error {
 				fmt.Fprintf(g, "%s\tGenBank\tCDS\t%d\t%d\t.\t%s\t0\tID=cds-%d;transl_table=%d%s\n", r.Name, p.Start, p.End, strand, n, c.Code, extra)
 			}
 		}
+		for i, f := range r.RNA {
+			strand := "+"
+			if f.Reverse {
+				strand = "-"
+			}
+			fmt.Fprintf(g, "%s\tGenBank\t%s\t%d\t%d\t.\t%s\t.\tID=rna-%d;product=%s\n", r.Name, f.Kind, f.Start, f.End, strand, i+1, f.Product)
+		}
 	}
 	return errors.Join(f.Flush(), g.Flush())
 }
@@ -179,6 +205,10 @@ func writeRecord(genesPath, genomePath, accession string, code int, out io.Write
 		return err
 	}
 	g, err := genome.Load(genomePath)
+	if err != nil {
+		return err
+	}
+	genesOfRNA, err := loadRNA(genesPath)
 	if err != nil {
 		return err
 	}
@@ -205,6 +235,16 @@ func writeRecord(genesPath, genomePath, accession string, code int, out io.Write
 		if c.pseudo {
 			fmt.Fprint(w, "                     /pseudo\n")
 		}
+	}
+	for _, f := range genesOfRNA {
+		if f.contig != longest.Name {
+			continue
+		}
+		place := fmt.Sprintf("%d..%d", f.low, f.high)
+		if f.reverse {
+			place = "complement(" + place + ")"
+		}
+		fmt.Fprintf(w, "     %-16s%s\n                     /product=\"%s\"\n", f.kind, place, f.product)
 	}
 	fmt.Fprint(w, "ORIGIN\n")
 	at := 1

@@ -102,3 +102,22 @@ func TestCount(t *testing.T) {
 	found := []*coding{gene(31, 300, false, false), gene(400, 480, true, false), gene(700, 800, true, false), gene(2000, 2100, false, false), gene(1000, 1200, false, true)}
 	require.Equal(t, counts{truth: 3, found: 4, hits: 2, starts: 1, broken: 1, missed: [4]int{0, 0, 1, 0}, wrong: [4]int{0, 1, 0, 0}}, count(truth, found))
 }
+
+func TestCompareRNA(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	truth := file("truth", "c\tx\trRNA\t1\t2000\t.\t+\t.\tID=a\nc\tx\ttRNA\t3000\t3075\t.\t-\t.\tproduct=tRNA-Ala\nc\tx\ttRNA\t4000\t4075\t.\t-\t.\tproduct=tRNA-Met\n")
+	found := file("found", "c\tx\trRNA\t20\t2000\t.\t+\t.\tproduct=16S ribosomal RNA\nc\tx\ttRNA\t3002\t3075\t.\t-\t.\tproduct=tRNA-Ala\n"+
+		"c\tx\ttRNA\t4000\t4075\t.\t+\t.\tproduct=tRNA-Met\nc\tx\ttRNA\t4000\t4076\t.\t-\t.\tproduct=tRNA-Ile\n")
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"rna", truth, found}, &out))
+	require.Equal(t, "rRNA\t1\t1\t1\t1\t0\ntRNA\t2\t3\t2\t1\t2\n", out.String())
+	require.Error(t, run(t.Context(), []string{"rna", truth}, &out))
+	require.Error(t, run(t.Context(), []string{"rna", truth, "none"}, &out))
+	require.Error(t, run(t.Context(), []string{"rna", file("bad", "c\tx\ttRNA\tone\t2\t.\t+\t.\tx\n"), found}, &out))
+}

@@ -1,0 +1,117 @@
+package rna
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Gene is an RNA gene that was found.
+type Gene struct {
+	Start, End int // 0-based, half open; End is beyond the sequence's length where a gene crosses the origin
+	Reverse    bool
+	Transfer   bool   // transfer RNA, else ribosomal RNA
+	Product    string // as NCBI names it: 16S ribosomal RNA, tRNA-Ala
+	Anticodon  string // of transfer RNA
+	// OpenLow and OpenHigh say that the gene goes on where the sequence ends, at its Start or End.
+	OpenLow, OpenHigh bool
+	// Identity is the share of the known RNA's bases that ribosomal RNA has.
+	Identity float64
+	Score    float64 // log odds of the cloverleaf, or the alignment's score
+}
+
+const unknown = 4
+
+// encode turns letters into bases: A 0, C 1, G 2, T 3, so that 3-b is the complement.
+func encode(letters []byte) []byte {
+	out := make([]byte, len(letters))
+	for i, c := range letters {
+		switch c &^ 0x20 {
+		case 'A':
+			out[i] = 0
+		case 'C':
+			out[i] = 1
+		case 'G':
+			out[i] = 2
+		case 'T', 'U':
+			out[i] = 3
+		default:
+			out[i] = unknown
+		}
+	}
+	return out
+}
+
+func complemented(s []byte) []byte {
+	out := make([]byte, len(s))
+	for i, b := range s {
+		if b != unknown {
+			b = 3 - b
+		}
+		out[len(s)-1-i] = b
+	}
+	return out
+}
+
+// overhang is how far a circle is read on behind its end: further than any RNA gene and what is around it.
+const overhang = 8000
+
+// Find finds the RNA genes of a sequence, by their places. amino is what a codon is translated to.
+func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byte) []Gene {
+	n := len(letters)
+	s := encode(letters)
+	if circular {
+		s = append(s, s[:min(n, overhang)]...)
+	}
+	var out []Gene
+	for _, reverse := range []bool{false, true} {
+		if reverse {
+			s = complemented(s)
+		}
+		for _, list := range [][]Gene{x.ribosomal(s, !circular), transfer(s, amino)} {
+			for i := range list {
+				g := &list[i]
+				if g.Reverse = reverse; reverse {
+					g.Start, g.End = len(s)-g.End, len(s)-g.Start
+					g.OpenLow, g.OpenHigh = g.OpenHigh, g.OpenLow
+				}
+			}
+			if circular {
+				list = once(list, n)
+			}
+			out = append(out, list...)
+		}
+	}
+	slices.SortFunc(out, func(a, b Gene) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Product, b.Product))
+	})
+	return out
+}
+
+// once drops what a circle of n bases has twice, as it is read on behind its end.
+func once(list []Gene, n int) []Gene {
+	for i := range list {
+		if list[i].Start >= n {
+			list[i].Start, list[i].End = list[i].Start-n, list[i].End-n
+		}
+	}
+	list = apart(slices.DeleteFunc(list, func(g Gene) bool { return g.End-g.Start > n }))
+	// What crosses the origin may have been read in part at the beginning.
+	for _, g := range slices.Clone(list) {
+		if g.End > n {
+			list = slices.DeleteFunc(list, func(o Gene) bool { return o.Start < g.End-n })
+		}
+	}
+	return list
+}
+
+// apart keeps the best of those that overlap, by score.
+func apart(list []Gene) []Gene {
+	slices.SortStableFunc(list, func(a, b Gene) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Start, b.Start)) })
+	var out []Gene
+	for _, g := range list {
+		if !slices.ContainsFunc(out, func(o Gene) bool { return g.Start < o.End && o.Start < g.End }) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
