@@ -26,6 +26,7 @@ const (
 	summaryEvery  = time.Second
 	channelsEvery = time.Second
 	depthEvery    = 2 * time.Second
+	tracksEvery   = 2 * time.Second
 	rowsEvery     = 250 * time.Millisecond
 	namesEvery    = time.Second
 	problemsEvery = time.Second
@@ -33,16 +34,17 @@ const (
 
 // unsent is what has changed since it was last sent.
 type unsent struct {
-	channels bool
-	depth    map[contigKey]bool
-	alerts   map[string]bool
+	channels    bool
+	depth       map[contigKey]bool
+	methylation map[methylationKey]bool
+	alerts      map[string]bool
 	// When each kind was last sent.
-	summaryAt, channelsAt, depthAt, rowsAt, namesAt, problemsAt time.Time
-	points                                                      time.Time // of the history
+	summaryAt, channelsAt, depthAt, tracksAt, rowsAt, namesAt, problemsAt time.Time
+	points                                                                time.Time // of the history
 }
 
 func newUnsent() unsent {
-	return unsent{depth: make(map[contigKey]bool), alerts: make(map[string]bool)}
+	return unsent{depth: make(map[contigKey]bool), methylation: make(map[methylationKey]bool), alerts: make(map[string]bool)}
 }
 
 // Changes are the events that are due now: what has changed since it was last sent, no
@@ -72,6 +74,9 @@ func (v *View) Changes(now time.Time) []Event {
 	if len(v.unsent.depth) > 0 && due(&v.unsent.depthAt, depthEvery) {
 		out = append(out, eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.unsent.depth)))))
 		clear(v.unsent.depth)
+	}
+	if len(v.unsent.methylation) > 0 && due(&v.unsent.tracksAt, tracksEvery) {
+		out = append(out, eventOf(EventMethylation, v.methylationOf(v.changedTracks())))
 	}
 	if due(&v.unsent.rowsAt, rowsEvery) {
 		if len(v.variants.changed) > 0 || len(v.variants.removed) > 0 {
@@ -104,6 +109,13 @@ func (v *View) Whole(now time.Time) []Event {
 	s := v.Summary(now)
 	s.History = v.history.last(historyPoints)
 	out := []Event{eventOf(EventSummary, s), eventOf(EventChannels, Channels{FlowCells: v.flowCells()}), eventOf(EventDepth, v.depthOf(slices.Collect(maps.Keys(v.contigs))))}
+	// The first event of a connection is there also without tracks: it ends those of an earlier one.
+	tracks := sortedTracks(v.methylation)
+	first := tracks[:min(len(tracks), maxRows)]
+	out = append(out, eventOf(EventMethylation, v.methylationOf(first)))
+	for more := range slices.Chunk(tracks[len(first):], maxRows) {
+		out = append(out, eventOf(EventMethylation, v.methylationOf(more)))
+	}
 	ids := slices.Sorted(maps.Keys(v.variants.rows))
 	rows := Variants{Reset: true, Upsert: []Variant{}, Remove: []string{}}
 	for _, id := range ids {

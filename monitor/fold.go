@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/watchlist"
@@ -25,11 +26,16 @@ type Limits struct {
 	FlowCells   int
 	DepthBins   int // of all regions of all samples
 	DeadLetters int // that are remembered one by one, so that it is known when one is sent back
+	// Modified bases: modifications of contigs of samples, their stretches, and sites that are kept one by one.
+	MethylationTracks, MethylationStretches, MethylationSites int
 }
 
-// DefaultLimits take 100 MB at most, and little when little is there.
+// DefaultLimits take 100 MB at most, where modified bases are counted 250 MB, and little when little is there.
 func DefaultLimits() Limits {
-	return Limits{Variants: 10_000, Alerts: 12_000, Problems: 200, Runs: 200, Processes: 256, FlowCells: 48, DepthBins: 16 << 20, DeadLetters: 20_000}
+	return Limits{
+		Variants: 10_000, Alerts: 12_000, Problems: 200, Runs: 200, Processes: 256, FlowCells: 48, DepthBins: 16 << 20, DeadLetters: 20_000,
+		MethylationTracks: 4000, MethylationStretches: 800_000, MethylationSites: 4 << 20,
+	}
 }
 
 // View is the live picture of a deployment: a fold of the records of its topics. It
@@ -44,13 +50,16 @@ type View struct {
 	contigs   map[contigKey]*contigDepth
 	bins      int // of all regions
 	variants  variantTable
-	alerts    map[string]*receivedAlert
-	namer     Namer // nil: no alleles are named
-	named     map[string]Diplotype
-	letters   map[letterKey]*letters
-	positions map[position]letterKey // of dead letters
-	order     []position             // oldest first
-	leftOut   map[string]int
+	// methylation has as many stretches and sites, of all tracks.
+	methylation      map[methylationKey]*methylationTrack
+	stretches, sites int
+	alerts           map[string]*receivedAlert
+	namer            Namer // nil: no alleles are named
+	named            map[string]Diplotype
+	letters          map[letterKey]*letters
+	positions        map[position]letterKey // of dead letters
+	order            []position             // oldest first
+	leftOut          map[string]int
 
 	problems   map[string]*Problem // as last sent
 	since      map[string]time.Time
@@ -69,7 +78,7 @@ func NewView(topics stream.Topics, limits Limits) *View {
 	return &View{
 		topics: topics, limits: limits,
 		processes: make(map[string]*process), runs: make(map[string]*run), cells: make(map[string]*cell),
-		contigs: make(map[contigKey]*contigDepth), variants: newVariantTable(limits.Variants), alerts: make(map[string]*receivedAlert),
+		contigs: make(map[contigKey]*contigDepth), methylation: make(map[methylationKey]*methylationTrack), variants: newVariantTable(limits.Variants), alerts: make(map[string]*receivedAlert),
 		letters: make(map[letterKey]*letters), positions: make(map[position]letterKey), leftOut: make(map[string]int),
 		problems: make(map[string]*Problem), since: make(map[string]time.Time), unreadable: make(map[string]string),
 		unsent: newUnsent(),
@@ -79,10 +88,10 @@ func NewView(topics stream.Topics, limits Limits) *View {
 // Name has the alleles of samples named from now on.
 func (v *View) Name(n Namer) { v.namer, v.named = n, make(map[string]Diplotype) }
 
-// Topics are those that the view is a fold of. That of alerts may not exist.
+// Topics are those that the view is a fold of. Those of alerts and of modified bases may not exist.
 func (v *View) Topics() []string {
 	t := v.topics
-	return []string{t.Runs, t.Status, t.DeadLetters, t.Alerts, t.Variants}
+	return []string{t.Runs, t.Status, t.DeadLetters, t.Alerts, t.Variants, t.Methylation}
 }
 
 // Add folds in a record of one of the topics. An error means that the record can't be
@@ -125,6 +134,14 @@ func (v *View) Add(rec stream.Record) error {
 		}
 		if a != nil {
 			v.addAlert(a, rec)
+		}
+	case v.topics.Methylation:
+		s, _, err := methylation.Decode(rec)
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			v.addMethylation(s, rec.Time)
 		}
 	case v.topics.DeadLetters:
 		return v.addLetter(rec)

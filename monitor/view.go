@@ -11,13 +11,14 @@ import (
 // The events of GET /api/events, by the name that the stream gives them. API.md
 // describes when each is sent.
 const (
-	EventHello    = "hello"    // Hello
-	EventSummary  = "summary"  // Summary
-	EventChannels = "channels" // Channels
-	EventDepth    = "depth"    // Depth
-	EventVariants = "variants" // Variants
-	EventAlerts   = "alerts"   // Alerts
-	EventProblems = "problems" // Problems
+	EventHello       = "hello"       // Hello
+	EventSummary     = "summary"     // Summary
+	EventChannels    = "channels"    // Channels
+	EventDepth       = "depth"       // Depth
+	EventVariants    = "variants"    // Variants
+	EventAlerts      = "alerts"      // Alerts
+	EventProblems    = "problems"    // Problems
+	EventMethylation = "methylation" // Methylation
 	// EventDiplotypes is without rows where the server has no definitions of named alleles.
 	EventDiplotypes = "diplotypes" // Diplotypes
 )
@@ -47,7 +48,7 @@ type Summary struct {
 	Processes  []ProcessUp `json:"processes"`
 	Totals     Totals      `json:"totals"`
 	// LeftOut counts what the page does not hold, because there is a limit, by what:
-	// variants, problems, alerts, channels, depth, processes, runs.
+	// variants, problems, alerts, channels, depth, methylation, processes, runs.
 	LeftOut map[string]int `json:"left_out"`
 }
 
@@ -277,6 +278,51 @@ type Variants struct {
 	Reset  bool      `json:"reset"` // forget all rows first
 	Upsert []Variant `json:"upsert"`
 	Remove []string  `json:"remove"` // ids
+}
+
+// Methylation names the modifications that are counted, with their sums. A page asks GET /api/methylation for the
+// one that it shows. It is sent when something has changed, every two seconds at most, 500 tracks at most; tracks
+// that have not changed are left out, except at the beginning of a connection.
+type Methylation struct {
+	Tracks []MethylationTrack `json:"tracks"`
+}
+
+// MethylationTrack is one modification along a contig of a sample.
+type MethylationTrack struct {
+	Sample   string `json:"sample"`
+	Name     string `json:"name"`     // contig
+	Code     string `json:"code"`     // as in the tag MM
+	Length   int    `json:"length"`   // bases; as far as there are counts, where the contig's depth isn't known
+	Sites    int    `json:"sites"`    // positions and strands with calls
+	Modified int    `json:"modified"` // calls of this modification
+	Valid    int    `json:"valid"`    // calls that count
+	// Stretches of 4,096 positions that have counts; Final of them are FINAL.
+	Stretches int `json:"stretches"`
+	Final     int `json:"final"`
+	// Coarse of the stretches are known by their sums only, as there is a limit.
+	Coarse  int       `json:"coarse"`
+	Updated time.Time `json:"updated"`
+}
+
+// MethylationZoom answers GET /api/methylation.
+type MethylationZoom struct {
+	Sample string `json:"sample"`
+	Contig string `json:"contig"`
+	Code   string `json:"code"`
+	From   int    `json:"from"` // 0-based
+	To     int    `json:"to"`
+	Bin    int    `json:"bin"` // bases
+	// Strands are + and -.
+	Strands [2]MethylationBins `json:"strands"`
+	// States has a letter for each bin: . without calls, p PROVISIONAL in a part of it, f FINAL.
+	States string `json:"states"`
+}
+
+// MethylationBins are sums over the sites of a strand, one for each bin.
+type MethylationBins struct {
+	Modified []int `json:"modified"`
+	Valid    []int `json:"valid"`
+	Sites    []int `json:"sites"`
 }
 
 // Variant is a row of the variant table.

@@ -293,8 +293,8 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 						return nil
 					})
 				}
-				// There are no alerts where nobody watches.
-				if err != nil && ctx.Err() == nil && topic != p.cfg.Topics.Alerts {
+				// There are no alerts where nobody watches, and no counts where nobody counts modified bases.
+				if err != nil && ctx.Err() == nil && topic != p.cfg.Topics.Alerts && topic != p.cfg.Topics.Methylation {
 					s.Update(func(v *monitor.View) { v.Unreadable(topic, err) })
 				}
 				pause(ctx, topicRetry)

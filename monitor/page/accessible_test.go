@@ -52,6 +52,9 @@ func TestPageIsAccessible(t *testing.T) {
 		{"genes, light", genesOf, desk, "", genes, ""},
 		{"genes, dark", genesOf, dark, "", genes, ""},
 		{"genes, phone", genesOf, phone, `document.querySelector("#genes-table tbody td").click()`, genes, `document.getElementById("genes-readout").textContent.startsWith("barcode01, CYP2B6: final, *1/*2")`},
+		{"modified bases, light", pagetest.Methylated, desk, "", drawn, ""},
+		{"modified bases, dark", pagetest.Methylated, dark, "", drawn, ""},
+		{"modified bases, phone", pagetest.Methylated, phone, "", drawn, ""},
 		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -361,6 +362,7 @@ func (s *Server) routes() http.Handler {
 	private.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serveAsset(w, r, "index.html") })
 	private.HandleFunc("GET /api/events", s.events)
 	private.HandleFunc("GET /api/depth", s.depth)
+	private.HandleFunc("GET /api/methylation", s.methylation)
 	private.HandleFunc("GET /api/variant", s.variant)
 	private.HandleFunc("GET /api/pileup", s.pileup)
 	private.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -443,8 +445,8 @@ func contentType(name string) string {
 	}[path.Ext(name)]
 }
 
-func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
+// stretchOf is what a question names: positions [from, to) in so many bins.
+func stretchOf(q url.Values) (from, to, bins int, err error) {
 	number := func(name string, otherwise int) (int, error) {
 		if q.Get(name) == "" {
 			return otherwise, nil
@@ -459,7 +461,34 @@ func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
 	to, err2 := number("to", 0)
 	bins, err3 := number("bins", 1000)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		refuse(w, http.StatusBadRequest, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 0, 0, 0, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return from, to, bins, nil
+}
+
+func (s *Server) methylation(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	from, to, bins, err := stretchOf(q)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	s.mu.Lock()
+	s.markInUse()
+	zoom, err := s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), from, to, bins)
+	s.mu.Unlock()
+	if err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, zoom)
+}
+
+func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	from, to, bins, err := stretchOf(q)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	s.mu.Lock()

@@ -216,6 +216,9 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 		if d.Panels {
 			l.topic(Read, "what is shown", t.Alerts)
 		}
+		if d.Methylation {
+			l.topic(Read, "what is shown", t.Methylation)
+		}
 		l.settings(d)
 	case RoleConsumer:
 		l.topic(Read, "results", t.Variants)

@@ -152,7 +152,7 @@ func workOf(ctx context.Context, c *Client, d access.Deployment, role string) er
 			func() error { return produceAll(ctx, c, t.Decisions, t.Status) },
 			func() error { return rewindTo(ctx, c, d.GroupOf(role), t.Signal) })
 	case access.RolePage:
-		return firstOf(check, func() error { return read(t.Status, t.Runs, t.Variants, t.DeadLetters, t.Alerts) })
+		return firstOf(check, func() error { return read(t.Status, t.Runs, t.Variants, t.DeadLetters, t.Alerts, t.Methylation) })
 	case access.RoleConsumer:
 		return firstOf(func() error { return read(t.Variants, t.Alerts, t.Basecalls, t.Methylation) }, func() error { return rewindTo(ctx, c, d.ConsumerGroups()+"x", t.Variants) })
 	case access.RoleNotify:

@@ -10,6 +10,7 @@ import { age, clock, instant, whole } from "./format.js";
 import { GenesView } from "./genes.js";
 import { HeroView } from "./hero.js";
 import { keys } from "./keys.js";
+import { MethylationView } from "./methylation.js";
 import { showAlerts, showPipeline, showProblems, showProcesses, showRuns } from "./panels.js";
 import { PlateView } from "./plate.js";
 import { Store } from "./store.js";
@@ -25,7 +26,9 @@ const store = new Store();
 const hero = new HeroView();
 const flowCell = new FlowCellView();
 const detail = new DetailView(store, (row) => depth.goTo(row.sample, row.contig, row.pos));
-const depth = new DepthView(store, (id) => detail.open(id));
+// Depth and modified bases show the same stretch, whichever of them is moved.
+const depth = new DepthView(store, (id) => detail.open(id), (...stretch) => methylation.follow(...stretch));
+const methylation = new MethylationView(store, (...stretch) => depth.follow(...stretch));
 const plate = new PlateView();
 const genes = new GenesView();
 const table = new VariantTable(store, (id) => detail.open(id));
@@ -62,6 +65,7 @@ function show() {
   }
   if (parts.has("channels")) flowCell.update(store.flowCells);
   if (parts.has("depth")) depth.update();
+  if (parts.has("methylation")) methylation.update();
   if (parts.has("variants")) {
     table.update();
     depth.variantsChanged();
@@ -164,7 +168,7 @@ function showTheme() {
   setText(byId("theme-text"), { auto: "Auto", light: "Light", dark: "Dark" }[theme()]);
   setText(byId("theme-mark"), { auto: "◐", light: "○", dark: "●" }[theme()]);
   forgetColours();
-  for (const view of [flowCell, depth, detail]) view.redraw();
+  for (const view of [flowCell, depth, methylation, detail]) view.redraw();
 }
 function nextTheme() {
   const next = schemes[(schemes.indexOf(theme()) + 1) % schemes.length];
@@ -181,7 +185,7 @@ function nextTheme() {
 byId("theme").addEventListener("click", nextTheme);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
 showTheme();
-keys({ flowCell, depth, plate, genes, table, nextTheme });
+keys({ flowCell, depth, methylation, plate, genes, table, nextTheme });
 
 setInterval(banner, 1000);
 for (const [target, event] of [[window, "online"], [document, "visibilitychange"], [window, "focus"]]) {

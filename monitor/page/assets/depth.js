@@ -11,6 +11,7 @@ const smallest = 40; // bases that can be shown across
 export class DepthView {
   #store;
   #open;
+  #viewed;
   #contigs = [];
   #shown = null;
   #from = 0;
@@ -25,10 +26,11 @@ export class DepthView {
   #ticksOf = "";
   #moved = false;
 
-  /** `open(id)` shows a variant. */
-  constructor(store, open) {
+  /** `open(id)` shows a variant; `viewed(sample, contig, from, to)` is told of a stretch that somebody chose here. */
+  constructor(store, open, viewed) {
     this.#store = store;
     this.#open = open;
+    this.#viewed = viewed;
     this.canvas = byId("depth-canvas");
     this.frame = byId("depth-frame");
     this.picker = byId("depth-picker");
@@ -107,20 +109,28 @@ export class DepthView {
     this.focus();
   }
 
-  #choose(key) {
+  /** The modified bases show another stretch: here, too, if the contig has depth. */
+  follow(sample, contig, from, to) {
+    const key = `${sample}\n${contig}`;
+    if (!this.#store.contigs.has(key)) return;
+    if (!this.#shown || contigKey(this.#shown) !== key) this.#choose(key, false);
+    this.#view(from, to, false);
+  }
+
+  #choose(key, tell = true) {
     const c = this.#store.contigs.get(key);
     if (!c) return;
     this.#shown = c;
     this.picker.value = key;
     this.#ticksOf = "";
-    this.#whole();
+    this.#view(0, c.length, tell);
   }
 
   #whole() {
     if (this.#shown) this.#view(0, this.#shown.length);
   }
 
-  #view(from, to) {
+  #view(from, to, tell = true) {
     const c = this.#shown;
     if (!c) return;
     const span = Math.min(c.length, Math.max(smallest, to - from));
@@ -130,6 +140,7 @@ export class DepthView {
     this.#tell();
     this.#drawing.request();
     this.#refine(120);
+    if (tell) this.#viewed(c.sample, c.name, this.#from, this.#to);
   }
 
   #scale(factor, around = (this.#from + this.#to) / 2) {

@@ -3,7 +3,7 @@
 
 import { byId } from "./dom.js";
 
-export function keys({ flowCell, depth, plate, genes, table, nextTheme }) {
+export function keys({ flowCell, depth, methylation, plate, genes, table, nextTheme }) {
   const help = byId("help-dialog");
   const on = byId("keys-on");
   try {
@@ -33,6 +33,7 @@ export function keys({ flowCell, depth, plate, genes, table, nextTheme }) {
     f: () => flowCell.focus(),
     d: () => depth.focus(),
     n: () => depth.next(),
+    b: () => methylation.focus(),
     v: () => table.focus(),
     "/": () => table.focusFind(),
     w: () => go("watch"),

@@ -12,6 +12,7 @@ export class Store {
     this.history = { seconds_per_point: 1, samples: [], sequencer: [], bases: [], reads: [] };
     this.flowCells = [];
     this.contigs = new Map(); // sample and name → contig
+    this.tracks = new Map(); // sample, contig and code → modification
     this.variants = new Map(); // id → row; a row is replaced, never changed
     this.alerts = new Map();
     this.diplotypes = new Map();
@@ -31,7 +32,7 @@ export class Store {
         this.hello = data;
         // All of it is sent again. Each part stays on the page until its first event is there.
         this.since = instant(data.server_time) || Infinity;
-        this.stale = new Set(["summary", "depth", "alerts", "diplotypes", "problems"]);
+        this.stale = new Set(["summary", "depth", "methylation", "alerts", "diplotypes", "problems"]);
         return "hello";
       case "summary":
         this.#summary(data);
@@ -43,6 +44,10 @@ export class Store {
         if (this.stale.delete("depth")) this.contigs = new Map();
         for (const contig of data.contigs ?? []) this.contigs.set(contigKey(contig), contig);
         return "depth";
+      case "methylation":
+        if (this.stale.delete("methylation")) this.tracks = new Map();
+        for (const track of data.tracks ?? []) this.tracks.set(`${contigKey(track)}\n${track.code}`, track);
+        return "methylation";
       case "variants":
         this.#variants(data, now);
         return "variants";

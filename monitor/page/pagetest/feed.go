@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/porestream/porestream/monitor"
+	"github.com/porestream/porestream/stream"
 )
 
 // Scene is all that a page shows.
@@ -31,6 +32,8 @@ type Scene struct {
 	// Diplotypes are named alleles; nil: the server has no definitions.
 	Diplotypes []monitor.Diplotype
 	Problems   []monitor.Problem
+	// Methylation are records of that topic, of [stream.NewTopics] without prefix.
+	Methylation []stream.Record
 	// Detail answers for a variant; nil: no pileup, in words.
 	Detail func(monitor.Variant) monitor.Detail
 }
@@ -43,7 +46,10 @@ type Feed struct {
 
 	mu    sync.Mutex
 	scene Scene
-	pages map[chan message]struct{}
+	// counted has the modified bases, and is at a time that is later with every change.
+	counted   *monitor.View
+	countedAt time.Time
+	pages     map[chan message]struct{}
 }
 
 type message struct {
@@ -53,7 +59,12 @@ type message struct {
 
 // NewFeed serves assets (page.Assets()) and a scene to every client with the token.
 func NewFeed(assets fs.FS, token string, scene Scene) *Feed {
-	return &Feed{assets: assets, token: token, scene: scene, pages: make(map[chan message]struct{})}
+	f := &Feed{
+		assets: assets, token: token, scene: scene, pages: make(map[chan message]struct{}),
+		counted: monitor.NewView(stream.NewTopics(""), monitor.Limits{}), countedAt: Now(),
+	}
+	f.Methylation(scene.Methylation...)
+	return f
 }
 
 // Summary changes the summary and sends it, with the last point of the history.
@@ -92,6 +103,32 @@ func (f *Feed) Depth(d monitor.Depth) {
 	defer f.mu.Unlock()
 	f.scene.Depth = d
 	f.send(monitor.EventDepth, d)
+}
+
+// Methylation adds records of that topic, and sends what changes.
+func (f *Feed) Methylation(records ...stream.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, rec := range records {
+		if err := f.counted.Add(rec); err != nil {
+			panic(err) // the test's own
+		}
+	}
+	f.countedAt = f.countedAt.Add(time.Minute)
+	f.sendTracks(f.counted.Changes(f.countedAt), func(m message) {
+		for page := range f.pages {
+			f.put(page, m)
+		}
+	})
+}
+
+// sendTracks gives on those events that are about modified bases.
+func (f *Feed) sendTracks(events []monitor.Event, to func(message)) {
+	for _, e := range events {
+		if e.Name == monitor.EventMethylation {
+			to(message{e.Name, e.Data})
+		}
+	}
 }
 
 // Variants adds rows or puts them in place of those with their ids.
@@ -182,12 +219,17 @@ func (f *Feed) Rows() []monitor.Variant {
 func (f *Feed) send(event string, data any) {
 	m := encode(event, data)
 	for page := range f.pages {
-		select {
-		case page <- m:
-		default: // a page that reads nothing; the tests' pages have space for all
-			close(page)
-			delete(f.pages, page)
-		}
+		f.put(page, m)
+	}
+}
+
+// put must be called with the lock held.
+func (f *Feed) put(page chan message, m message) {
+	select {
+	case page <- m:
+	default: // a page that reads nothing; the tests' pages have space for all
+		close(page)
+		delete(f.pages, page)
 	}
 }
 
@@ -220,6 +262,8 @@ func (f *Feed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.events(w, r)
 	case r.URL.Path == "/api/depth":
 		f.depth(w, r)
+	case r.URL.Path == "/api/methylation":
+		f.methylation(w, r)
 	case r.URL.Path == "/api/variant":
 		f.variant(w, r)
 	default:
@@ -301,6 +345,7 @@ func (f *Feed) enter(page chan message) {
 		encode(monitor.EventChannels, s.Channels), encode(monitor.EventDepth, s.Depth),
 		encode(monitor.EventVariants, monitor.Variants{Reset: true, Upsert: []monitor.Variant{}, Remove: []string{}}),
 	}
+	f.sendTracks(f.counted.Whole(f.countedAt), func(m message) { first = append(first, m) })
 	for chunk := range slices.Chunk(s.Variants, 500) {
 		first = append(first, encode(monitor.EventVariants, monitor.Variants{Upsert: chunk, Remove: []string{}}))
 	}
@@ -336,6 +381,27 @@ func (f *Feed) depth(w http.ResponseWriter, r *http.Request) {
 	zoom := monitor.DepthZoom{Sample: c.Sample, Contig: c.Name, To: min(to, c.Length), DepthBins: monitor.DepthBins{From: from / bin * bin, Bin: bin}}
 	for at := zoom.From; at < zoom.To; at += bin {
 		zoom.Depths = append(zoom.Depths, c.Depths[min(at/c.Bin, len(c.Depths)-1)]+float64(at/bin%3))
+	}
+	answer(w, zoom)
+}
+
+func (f *Feed) methylation(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	var numbers [3]int
+	for i, name := range [...]string{"from", "to", "bins"} {
+		n, err := strconv.Atoi(q.Get(name))
+		if err != nil || n < 0 {
+			refuse(w, http.StatusBadRequest, "no such stretch")
+			return
+		}
+		numbers[i] = n
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	zoom, err := f.counted.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), numbers[0], numbers[1], numbers[2])
+	if err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
 	}
 	answer(w, zoom)
 }
