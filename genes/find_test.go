@@ -566,3 +566,24 @@ func BenchmarkFind(b *testing.B) {
 		find(b, Options{Code: 4}, c)
 	}
 }
+
+func TestFilesOfPhagesAndPlasmidsAreToldByTheirKnownBases(t *testing.T) {
+	t.Parallel()
+	contigs := func(known int) []Contig {
+		r := rand.New(rand.NewPCG(5, 5))
+		seq := make([]byte, known)
+		for i := range seq {
+			seq[i] = "ACGT"[r.IntN(4)]
+		}
+		// Two contigs count together, and unknown bases don't.
+		return []Contig{{Name: "a", Seq: slices.Concat(seq[:100_000], bytes.Repeat([]byte("N"), 500_000), seq[100_000:200_000])}, {Name: "b", Seq: seq[200_000:]}}
+	}
+	for known, want := range map[int]float64{short - 1: eagerShort, short: eager} {
+		f := finder{starts: new(startModel)}
+		require.Equal(t, known, f.load(contigs(known)))
+		require.InDelta(t, want, f.eager(), 0, "%d bases", known)
+		f.starts.scanned = true
+		require.Zero(t, f.eager(), "a virus of eukaryotes")
+	}
+	require.Greater(t, eagerShort, eager, "shorter genomes have fewer frames that are no genes")
+}
