@@ -87,6 +87,11 @@ func open[Model any](name string, load func(fs.FS) (*Model, error)) (*Model, err
 		return nil, err
 	}
 	model, err := load(fsys)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, missing := fs.Stat(fsys, folder.Manifest); missing != nil {
+			return nil, fmt.Errorf("opening model %s: it has no %s, as converted models have, nor a config.toml with weights, as Dorado's and Bonito's have: name the folder in which these lie", name, folder.Manifest)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s: %w", name, err)
 	}

@@ -171,7 +171,7 @@ func TestOpenRefuses(t *testing.T) {
 		"r99":                          "neither a folder nor one of the shipped models (" + strings.Join(slices.Concat(Names(folder.Basecaller), Names(folder.Variant)), ", ") + ")",
 		filepath.Join("no", "such"):    "no such folder",
 		filepath.Join("..", "nothing"): "no such folder",
-		t.TempDir():                    "manifest.toml",
+		t.TempDir():                    "it has no manifest.toml, as converted models have, nor a config.toml with weights",
 	} {
 		if _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("model %q: %v, want ...%s...", name, err, want)

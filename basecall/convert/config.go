@@ -251,7 +251,7 @@ func parseConfig(text []byte) (*config, error) {
 	if len(errs) > 0 {
 		lines := make([]string, len(errs))
 		for i, err := range errs {
-			lines[i] = err.Error()
+			lines[i] = strings.TrimPrefix(err.Error(), configFile+": ") // which the caller names with its folder
 		}
 		return nil, errors.New(strings.Join(lines, "; "))
 	}

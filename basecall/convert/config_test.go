@@ -188,6 +188,7 @@ func TestConvertRefuses(t *testing.T) {
 		require.Error(t, err)
 		assert.NotContains(t, err.Error(), "\n")
 		assert.Contains(t, err.Error(), dir)
+		assert.NotContains(t, err.Error(), configFile+": "+configFile, "a place is named once")
 		return err
 	}
 	remove := func(file string) func(string) {
