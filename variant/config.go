@@ -30,7 +30,7 @@ type Config struct {
 	// Default 5; negative: none.
 	MinMappingQuality int
 	// MaxDepth caps the reads used per position. Which ones stay depends on
-	// their ids only. Default 120.
+	// their ids only. Default 120; of a Mixture 600, as a twentieth of 120 is six reads.
 	MaxDepth int
 	// MinDepth is the depth under which a call is filtered as LowDepth. Default 6.
 	MinDepth int
@@ -76,7 +76,7 @@ const (
 // other revisions of them, from the same reads: the package must not continue
 // from state of another version. A test fails when the version has to be
 // raised.
-const version = 13
+const version = 14
 
 // Fingerprint differs between thresholds that call differently; Sample doesn't count.
 func (c Config) Fingerprint() string {
@@ -102,11 +102,17 @@ const (
 	networkMinQual  = 5
 )
 
+// mixtureDepth is MaxDepth of a mixture.
+const mixtureDepth = 600
+
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	def(&c.Ploidy, Haploid)
 	def(&c.MinAlleleFraction, 0.05)
 	def(&c.MinMappingQuality, 5)
+	if c.Ploidy == Mixture {
+		def(&c.MaxDepth, mixtureDepth)
+	}
 	def(&c.MaxDepth, 120)
 	def(&c.MinDepth, 6)
 	if c.Network != nil {

@@ -266,6 +266,7 @@ func (e *encoder) append(dst []float32, c *candidate) []float32 {
 		stand.parts = nil
 		c = &stand
 	}
+	c = e.thinned(c)
 	n := len(dst)
 	dst = slices.Grow(dst, ExampleSize)[:n+ExampleSize]
 	clear(dst[n:])
@@ -390,7 +391,11 @@ func (e *encoder) scalars(x []float32, c *candidate) {
 	x[scalarGaps] = float32(10 * e.model.gapRate)
 	x[scalarOdds] = ratioScale(c.logOdds)
 	x[scalarDepth] = countScale(c.depth)
-	x[scalarFull] = float32(c.depth) / float32(e.cfg.MaxDepth)
+	full := e.cfg.MaxDepth
+	if c.ploidy == Mixture {
+		full = min(full, networkDepth)
+	}
+	x[scalarFull] = float32(c.depth) / float32(full)
 
 	x[scalarAlleles] = float32(c.company.alleles) / 8
 	x[scalarExcluded] = float32(c.company.excluded) / 8
@@ -477,6 +482,9 @@ func (e *encoder) sums(x []float32, c *candidate) {
 		if w := &e.m.rows[i]; w.from <= site && site < w.to && w.code[site] != absent {
 			there++
 		}
+	}
+	if c.ploidy == Mixture {
+		there = min(there, networkDepth)
 	}
 	x[scalarPartial] = float32(max(0, there-c.depth)) / float32(max(1, there))
 }

@@ -504,7 +504,7 @@ func (r *Region) decide(o *opined, model *errorModel, odds func(t int) [2]float6
 // informed is a network's opinion of c, corrected for what the network isn't given: in haploid
 // places, by how much higher the odds of SNPs and of indels are than it assumes; how much likelier a
 // change of length is beside another change; and that an allele which nearly all of many reads carry
-// is there.
+// is there, or in a mixture one that reads of either strand show more often than they err.
 func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]float64) opinion {
 	if c.ploidy == Haploid {
 		o = o.shifted(odds[kindOf(c)])
@@ -517,6 +517,9 @@ func (r *Region) informed(c *candidate, model *errorModel, o opinion, odds [2]fl
 	}
 	if c.carried && !model.noisy(c.likest()) {
 		o = o.atLeast(r.cfg.MinQual)
+	}
+	if own, ok := r.minor(c, model); ok && own.copies[0] < o.copies[0] {
+		return own
 	}
 	return o
 }

@@ -1,0 +1,87 @@
+package variant
+
+import (
+	"testing"
+)
+
+// What reads of a mixture show is called from counts where both strands show it more often than reads err, and on no other ground.
+func TestMinor(t *testing.T) {
+	few := &errorModel{gapRate: 0.01}
+	rates := [2]float64{0.005, 0.01}
+	at := func(alt, all [2]int) *candidate {
+		c := &candidate{ref: "A", alt: "G", seq: "G", to: 1, ploidy: Mixture, prior: 1e-3 / 3, altReads: alt, depth: all[0] + all[1]}
+		c.refReads = [2]int{all[0] - alt[0], all[1] - alt[1]}
+		c.rates[0], c.sys[0] = rates, confused(rates, correlation)
+		return c
+	}
+	r := &Region{cfg: Config{Ploidy: Mixture}.withDefaults()}
+	for _, tt := range []struct {
+		name     string
+		alt, all [2]int
+		called   bool
+	}{
+		{"a fifth of 300", [2]int{30, 30}, [2]int{150, 150}, true},
+		{"a fifth of 300, few for chance", [2]int{20, 24}, [2]int{150, 150}, true},
+		{"a seventh of 600", [2]int{43, 43}, [2]int{300, 300}, true},
+		{"all", [2]int{140, 148}, [2]int{150, 150}, true},
+		{"one strand, half of it", [2]int{75, 0}, [2]int{150, 150}, false},
+		{"one strand, half of it, and errors of the other", [2]int{75, 4}, [2]int{150, 150}, false},
+		{"errors", [2]int{3, 5}, [2]int{150, 150}, false},
+		{"errors of a poor place", [2]int{9, 9}, [2]int{150, 150}, false},
+		{"a fifth of 40", [2]int{4, 4}, [2]int{20, 20}, false},
+	} {
+		o, ok := r.minor(at(tt.alt, tt.all), few)
+		if called := ok && phred(o.copies[0]) >= networkMinQual; called != tt.called {
+			t.Errorf("%s: called %v with %.1f, want %v", tt.name, called, phred(o.copies[0]), tt.called)
+		}
+		if tt.called && (o.copies[2] > o.copies[1]) != (tt.name == "all") {
+			t.Errorf("%s: some %g, all %g of the molecules", tt.name, o.copies[1], o.copies[2])
+		}
+	}
+	fifth := at([2]int{30, 30}, [2]int{150, 150})
+	if _, ok := r.minor(fifth, &errorModel{gapRate: 0.03}); ok {
+		t.Error("reads with many gaps are counted")
+	}
+	gap, diploid := *fifth, *fifth
+	gap.indel, diploid.ploidy = true, Diploid
+	for _, c := range []*candidate{&gap, &diploid} {
+		if _, ok := r.minor(c, few); ok {
+			t.Errorf("an indel, or two copies, are counted: %+v", c)
+		}
+	}
+}
+
+// A network is shown at most so many reads of a mixture, with the shares of strands and alleles that all have.
+func TestThinned(t *testing.T) {
+	segments := []segment{{}, {reverse: true}}
+	e := &encoder{m: &matrix{rows: []row{{seg: &segments[0]}, {seg: &segments[1]}}}}
+	c := &candidate{ploidy: Mixture, paint: &painting{}}
+	for i := range 600 {
+		s := support{row: i % 2, llr: -4}
+		if i%5 == 0 {
+			s.llr = 4
+		}
+		c.reads, c.paint.shown, c.haps.reads = append(c.reads, s), append(c.paint.shown, i), append(c.haps.reads, hapRead{llr: int32(i)})
+	}
+	c.depth = len(c.reads)
+	thin := e.thinned(c)
+	if len(thin.reads) != networkDepth || thin.depth != networkDepth || len(c.reads) != 600 || len(c.paint.shown) != 600 {
+		t.Fatalf("%d reads, depth %d", len(thin.reads), thin.depth)
+	}
+	var count [groups]int
+	for i := range thin.reads {
+		count[e.group(&thin.reads[i])]++
+		if of := thin.paint.shown[i]; c.reads[of] != thin.reads[i] || thin.haps.reads[i].llr != int32(of) {
+			t.Fatalf("read %d has another one's row or haplotype", i)
+		}
+	}
+	want := [groups]int{}
+	want[groupAlt], want[groupAlt+1], want[groupOther], want[groupOther+1] = 12, 12, 48, 48
+	if count != want {
+		t.Errorf("by group %v, want %v", count, want)
+	}
+	c.ploidy = Diploid
+	if e.thinned(c) != c {
+		t.Error("a sample of two copies is thinned")
+	}
+}
