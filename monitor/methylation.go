@@ -250,3 +250,28 @@ func (v *View) MethylationZoom(sample, contig, code string, from, to, n int) (Me
 func newMethylationBins(n int) MethylationBins {
 	return MethylationBins{Modified: make([]int, n), Valid: make([]int, n), Sites: make([]int, n)}
 }
+
+// nearReach is within how many bases of a variant sites are shown beside it.
+const nearReach = 500
+
+// SitesNear are the sites with calls that are nearest to a position, 1-based.
+func (v *View) SitesNear(sample, contig string, pos int64) []NearSite {
+	out := []NearSite{}
+	for key, t := range v.methylation {
+		if key.sample != sample || key.contig != contig {
+			continue
+		}
+		for start, s := range t.stretches {
+			if start > pos+nearReach || start+int64(s.length) < pos-nearReach {
+				continue
+			}
+			for _, site := range s.sites {
+				at := start + int64(site.offset()) + 1
+				if site.valid > 0 && max(at-pos, pos-at) <= nearReach {
+					out = append(out, NearSite{Pos: at, Strand: string("+-"[site.strand()]), Code: key.code, Modified: int(site.modified), Valid: int(site.valid), Final: s.final})
+				}
+			}
+		}
+	}
+	return nearest(out, pos, func(s NearSite) (int64, string) { return s.Pos, s.Strand + s.Code })
+}

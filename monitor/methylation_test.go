@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -160,4 +161,48 @@ func BenchmarkMethylation(b *testing.B) {
 		}
 		add(b, v, records[i%1000])
 	}
+}
+
+// A variant's details name the variants of its phase set in its sample and the sites around, the nearest ones.
+func TestDetailsOfHaplotypes(t *testing.T) {
+	v := monitor.NewView(topics, monitor.Limits{})
+	for n := range 60 {
+		rec := variantRecord(t, n, 1, "FINAL", "LOW")
+		e, _, err := event.Decode(rec)
+		require.NoError(t, err)
+		e.Call.PhaseSet = int64(1 + n%2)
+		if n%7 == 0 {
+			e.Call.PhaseSet = 0
+		}
+		if n == 32 {
+			e.Status = "RETRACTED"
+		}
+		rec.Value, err = json.Marshal(e)
+		require.NoError(t, err)
+		add(t, v, rec)
+	}
+	d, err := v.Detail("x/ga4gh:VA.30")
+	require.NoError(t, err)
+	require.Len(t, d.Phased, 20)
+	for i, o := range d.Phased {
+		var n int
+		_, err := fmt.Sscanf(o.ID, "x/ga4gh:VA.%d", &n)
+		require.NoError(t, err)
+		assert.True(t, n%2 == 0 && n%7 != 0 && n != 30 && n != 32, "%s", o.ID)
+		if i > 0 {
+			assert.LessOrEqual(t, d.Phased[i-1].Pos, o.Pos)
+		}
+	}
+	assert.Empty(t, d.Near)
+	alone, err := v.Detail("x/ga4gh:VA.28")
+	require.NoError(t, err)
+	assert.Empty(t, alone.Phased, "not phased")
+
+	add(t, v, stretch(t, d.Row.Contig, 0, 400, 6, methylation.Final), stretch(t, d.Row.Contig, 4096, 400, 5, methylation.Provisional))
+	near := v.SitesNear("x", d.Row.Contig, 4101)
+	require.Len(t, near, 20)
+	assert.Equal(t, monitor.NearSite{Pos: 4097, Strand: "+", Code: "m", Modified: 5, Valid: 5}, near[0])
+	assert.Equal(t, monitor.NearSite{Pos: 4187, Strand: "-", Code: "m", Valid: 5}, near[19])
+	assert.Empty(t, v.SitesNear("x", d.Row.Contig, 9_000))
+	assert.Empty(t, v.SitesNear("y", d.Row.Contig, 4101))
 }

@@ -64,6 +64,7 @@ type receivedVariant struct {
 	revisions []Revision
 	motif     *event.Motif // of an artefact of one
 	carryOver *event.CarryOver
+	phaseSet  int64 // 0: not phased
 	class     importance
 	place     *list.Element
 }
@@ -94,7 +95,7 @@ func (t *variantTable) add(e *event.Variant, rec stream.Record) {
 		t.classes[h.class].Remove(h.place)
 	}
 	h.row = rowOf(id, e, rec)
-	h.motif, h.carryOver = e.Call.Motif, e.Call.CarryOver
+	h.motif, h.carryOver, h.phaseSet = e.Call.Motif, e.Call.CarryOver, e.Call.PhaseSet
 	h.document = nil
 	if len(rec.Value) <= maxDocument {
 		h.document = slices.Clone(rec.Value)
@@ -251,5 +252,41 @@ func (v *View) Detail(id string) (Detail, error) {
 	if document == nil {
 		document = json.RawMessage("null")
 	}
-	return Detail{Row: h.row, Variant: document, Revisions: slices.Clone(h.revisions)}, nil
+	return Detail{
+		Row: h.row, Variant: document, Revisions: slices.Clone(h.revisions),
+		Phased: v.variants.phasedWith(h), Near: v.SitesNear(h.row.Sample, h.row.Contig, h.row.Pos),
+	}, nil
+}
+
+// maxNear is how many variants and sites beside a variant are shown.
+const maxNear = 20
+
+// phasedWith are the variants nearest to one that stand in the same phase set.
+func (t *variantTable) phasedWith(h *receivedVariant) []Variant {
+	out := []Variant{}
+	if h.phaseSet == 0 {
+		return out
+	}
+	for _, o := range t.rows {
+		if o != h && o.phaseSet == h.phaseSet && o.row.Sample == h.row.Sample && o.row.Contig == h.row.Contig && o.class > retracted {
+			out = append(out, o.row)
+		}
+	}
+	return nearest(out, h.row.Pos, func(v Variant) (int64, string) { return v.Pos, v.ID })
+}
+
+// nearest are those of a list that are nearest to a position, as many as are shown, by position and name.
+func nearest[T any](list []T, pos int64, of func(T) (int64, string)) []T {
+	slices.SortFunc(list, func(a, b T) int {
+		p, name := of(a)
+		q, other := of(b)
+		return cmp.Or(cmp.Compare(max(p-pos, pos-p), max(q-pos, pos-q)), cmp.Compare(p, q), cmp.Compare(name, other))
+	})
+	list = list[:min(len(list), maxNear)]
+	slices.SortFunc(list, func(a, b T) int {
+		p, name := of(a)
+		q, other := of(b)
+		return cmp.Or(cmp.Compare(p, q), cmp.Compare(name, other))
+	})
+	return list
 }

@@ -439,9 +439,23 @@ type Detail struct {
 	// describes it.
 	Variant   json.RawMessage `json:"variant"`
 	Revisions []Revision      `json:"revisions"` // that were seen, oldest first; the last 50
-	Pileup    *Pileup         `json:"pileup"`    // null: see PileupError
+	// Phased are other variants of the same phase set, the nearest 20 of those that the page holds, by position.
+	Phased []Variant `json:"phased"`
+	// Near are the nearest 20 sites of modified bases within 500 bases, by position.
+	Near   []NearSite `json:"near"`
+	Pileup *Pileup    `json:"pileup"` // null: see PileupError
 	// PileupError says in words why there is no pileup.
 	PileupError string `json:"pileup_error,omitempty"`
+}
+
+// NearSite is what reads say of a modification at a site, whatever their haplotype.
+type NearSite struct {
+	Pos      int64  `json:"pos"` // 1-based
+	Strand   string `json:"strand"`
+	Code     string `json:"code"`
+	Modified int    `json:"modified"`
+	Valid    int    `json:"valid"` // calls that count
+	Final    bool   `json:"final"`
 }
 
 // Revision is one revision of a variant.

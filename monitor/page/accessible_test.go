@@ -55,6 +55,8 @@ func TestPageIsAccessible(t *testing.T) {
 		{"modified bases, light", pagetest.Methylated, desk, "", drawn, ""},
 		{"modified bases, dark", pagetest.Methylated, dark, "", drawn, ""},
 		{"modified bases, phone", pagetest.Methylated, phone, "", drawn, ""},
+		{"haplotypes, light", pagetest.Phased, desk, first, full, dialog + ` && document.querySelectorAll("#haplotype-sites tbody tr").length === 20`},
+		{"haplotypes, phone", pagetest.Phased, phone, first, full, dialog + ` && document.querySelectorAll("#haplotype-sites tbody tr").length === 20`},
 		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -169,3 +169,28 @@ func TestManySitesAreShownWithoutStutter(t *testing.T) {
 	assert.LessOrEqual(t, len(tab.Requests())-asked, 3*steps, "questions, of which depth asks some")
 	assert.InDelta(t, elements, ask[int](t, tab, `document.querySelectorAll("*").length`), 10, "nothing is left over in the document")
 }
+
+// TestHaplotypesOfAVariant opens a phased variant and one that isn't: reads are by haplotype and by allele, and what isn't known is said.
+func TestHaplotypesOfAVariant(t *testing.T) {
+	scene := pagetest.Phased()
+	tab := visit(t, serve(t, scene), desk)
+	table := `[...document.querySelectorAll("#haplotype-table tbody tr")].map((tr) => [...tr.children].map((td) => td.textContent).join(" | ")).join("\n")`
+	text := `document.getElementById("haplotype-text").textContent`
+	show := func(v monitor.Variant) {
+		ask[bool](t, tab, fmt.Sprintf(`(() => { location.hash = "#" + new URLSearchParams({ variant: %q }); return true; })()`, v.ID))
+		wait(t, tab, fmt.Sprintf(`document.getElementById("detail-title").textContent.includes(%q) && document.querySelectorAll("#haplotype-table tbody tr").length > 0`, v.Ref+">"+v.Alt))
+	}
+	second := scene.Variants[3] // 1|0
+	show(second)
+	forward, refs := second.AltDepth/2, second.Depth-second.AltDepth
+	assert.Equal(t, fmt.Sprintf("Haplotype 1 | %s, this allele | %d | %d | %d\nHaplotype 2 | %s, reference | %d | %d | %d",
+		second.Alt, forward, second.AltDepth-forward, second.AltDepth, second.Ref, refs/2, refs-refs/2, refs), ask[string](t, tab, table))
+	assert.Contains(t, ask[string](t, tab, text), "Phased (1|0) in the set that begins at 10,205")
+	assert.Equal(t, "In the same phase set: 10,205 G>A (0|1), 20,661 G>A (0|1).", ask[string](t, tab, `document.getElementById("haplotype-set").textContent`))
+	assert.Equal(t, 20, ask[int](t, tab, `document.querySelectorAll("#haplotype-sites tbody tr").length`))
+	assert.Contains(t, ask[string](t, tab, `document.getElementById("haplotype-methylation").textContent`), "By haplotype they aren't known during a run")
+
+	show(scene.Variants[0])
+	assert.Contains(t, ask[string](t, tab, text), "not phased: phase sets are named when the run ends")
+	assert.Regexp(t, `^not phased \| A, reference \| \d+ \| \d+ \| \d+\nnot phased \| G, this allele \| \d+ \| \d+ \| \d+$`, ask[string](t, tab, table))
+}

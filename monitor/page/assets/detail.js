@@ -5,6 +5,7 @@
 import { ask } from "./api.js";
 import { byId, element, keyed, setAttribute, setText } from "./dom.js";
 import { allele, clock, count, percent, score, whole, words } from "./format.js";
+import { HaplotypesView } from "./haplotypes.js";
 import { PileupView } from "./pileup.js";
 import { sentence } from "./variants.js";
 
@@ -16,6 +17,7 @@ export class DetailView {
   #goTo;
   #dialog = byId("detail");
   #pileup = new PileupView();
+  #haplotypes = new HaplotypesView();
   #id = null;
   #row = null; // what was asked for last
   #timer = 0;
@@ -120,6 +122,7 @@ export class DetailView {
     setText(byId("detail-sub"), row ? subtitle(row) : "");
     for (const name of ["detail-consequence", "detail-evidence", "detail-sources", "detail-strands"]) byId(name).replaceChildren();
     byId("revision-table").tBodies[0].replaceChildren();
+    this.#haplotypes.clear();
     byId("detail-unknown").hidden = true;
     byId("pileup-body").hidden = true;
     setText(byId("pileup-message"), "Asking for the reads …");
@@ -169,6 +172,7 @@ export class DetailView {
       [k.id, k.match === "exact" ? null : `${k.match} match${k.place ? ` at ${k.place}` : ""}`, ...Object.entries(k.fields ?? {}).slice(0, 8).map(([name, value]) => `${name}: ${words(String(value))}`)].filter(Boolean).join(" · "),
     ]));
     revisions(detail.revisions ?? []);
+    this.#haplotypes.show(detail);
     this.#pileup.show(detail.pileup, detail.pileup_error, row);
   }
 }

@@ -420,7 +420,9 @@ func (f *Feed) variant(w http.ResponseWriter, r *http.Request) {
 		answer(w, monitor.Detail{Row: row, Variant: json.RawMessage(`{}`), Revisions: []monitor.Revision{}, PileupError: "The process that holds this region does not answer."})
 		return
 	}
-	answer(w, f.scene.Detail(row))
+	detail := f.scene.Detail(row)
+	detail.Near = f.counted.SitesNear(row.Sample, row.Contig, row.Pos)
+	answer(w, detail)
 }
 
 func answer(w http.ResponseWriter, v any) {

@@ -1,11 +1,14 @@
 package pagetest
 
 import (
+	"encoding/json"
 	"math"
+	"strings"
 
 	"github.com/porestream/porestream/annotate/event"
 	counts "github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
+	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -82,4 +85,43 @@ func ManySites(n, revision int) []stream.Record {
 		out = append(out, Stretch("lambda", "J02459.1", "m", start, revision, false, sites))
 	}
 	return out
+}
+
+// Phased is [Methylated] with heterozygous variants: the third, the fourth and the fifth are in one phase set, and the others not phased.
+func Phased() Scene {
+	s := Methylated()
+	for i := range s.Variants {
+		s.Variants[i].AltDepth, s.Variants[i].Genotype = s.Variants[i].Depth/2, "0/1"
+	}
+	for i, genotype := range []string{"0|1", "1|0", "0|1"} {
+		s.Variants[2+i].Genotype, s.Variants[2+i].Status = genotype, "FINAL"
+	}
+	rows := s.Variants
+	s.Detail = func(row monitor.Variant) monitor.Detail {
+		d := Detail(row)
+		var document map[string]any
+		if err := json.Unmarshal(d.Variant, &document); err != nil {
+			panic(err) // made here
+		}
+		call, _ := document["call"].(map[string]any)
+		call["genotype"], call["zygosity"] = []int{0, 1}, "heterozygous"
+		if strings.Contains(row.Genotype, "|") {
+			call["phase_set"] = rows[2].Pos
+			if row.Genotype == "1|0" {
+				call["genotype"] = []int{1, 0}
+			}
+			for _, other := range rows[2:5] {
+				if other.ID != row.ID {
+					d.Phased = append(d.Phased, other)
+				}
+			}
+		}
+		text, err := json.Marshal(document)
+		if err != nil {
+			panic(err) // made here
+		}
+		d.Variant = text
+		return d
+	}
+	return s
 }
