@@ -39,7 +39,8 @@ and revisions. Nothing else is touched: this is for results that were lost.
 
 With --into the stretch is copied to the topics of another prefix, for processors
 with that --topic-prefix: other models, references or sources give their results
-there, and nothing of this deployment changes.
+there, and nothing of this deployment changes. Another reference needs --stage basecall
+or align: aligned reads are differences from the reference that they were aligned to.
 
 An offset counts in every partition; a time is RFC 3339.`,
 		Example: `  pore replay --brokers kafka:9092 --stage annotate --from 2026-11-22T09:00:00Z --dry-run
