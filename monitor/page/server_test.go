@@ -23,6 +23,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/monitor/ops"
+	"github.com/porestream/porestream/monitor/page/pagetest"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -238,7 +239,7 @@ func TestAccess(t *testing.T) {
 		require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
 		return resp, string(body)
 	}
-	for _, path := range []string{"/", "/api/events", "/api/depth", "/api/variant?id=x", "/api/pileup?pos=1", "/nothing", "/?token=wrong"} {
+	for _, path := range []string{"/", "/api/events", "/api/depth", "/api/methylation", "/api/variant?id=x", "/api/pileup?pos=1", "/nothing", "/?token=wrong"} {
 		resp, body := ask(http.MethodGet, path)
 		assert.Equal(t, http.StatusUnauthorized, resp.StatusCode, path)
 		if strings.HasPrefix(path, "/api/") {
@@ -263,7 +264,7 @@ func TestAccess(t *testing.T) {
 			assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, "%s %s", method, path)
 		}
 	}
-	for _, path := range []string{"/assets/../server.go", "/assets/nope.js", "/api/depth?from=x", "/api/variant?id=nope"} {
+	for _, path := range []string{"/assets/../server.go", "/assets/nope.js", "/api/depth?from=x", "/api/methylation?from=x", "/api/methylation?sample=a&contig=b&code=m", "/api/variant?id=nope"} {
 		resp, _ := ask(http.MethodGet, path)
 		assert.Contains(t, []int{http.StatusNotFound, http.StatusBadRequest}, resp.StatusCode, path)
 	}
@@ -360,4 +361,35 @@ func TestFollowsOnDemand(t *testing.T) {
 	r := s.open(t)
 	<-begun
 	r.until(monitor.EventSummary, func(string) bool { return true })
+}
+
+// TestModifiedBasesAreServed: a page that opens is sent the sums of each modification, and its question has the counts of the stretch.
+func TestModifiedBasesAreServed(t *testing.T) {
+	s := serve(t, nil)
+	s.Update(func(v *monitor.View) {
+		for _, rec := range pagetest.Stretches(5, true) {
+			require.NoError(t, v.Add(rec))
+		}
+	})
+	page := s.open(t)
+	for {
+		name, data, ok := page.next()
+		require.True(t, ok)
+		if name == monitor.EventMethylation {
+			var m monitor.Methylation
+			require.NoError(t, json.Unmarshal([]byte(data), &m))
+			require.Len(t, m.Tracks, 2)
+			assert.Equal(t, "m", m.Tracks[1].Code)
+			assert.Equal(t, m.Tracks[1].Stretches, m.Tracks[1].Final)
+			break
+		}
+	}
+	resp, body := s.get(t, "/api/methylation?sample=lambda&contig=J02459.1&code=m&from=4096&to=8192&bins=4096")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	var zoom monitor.MethylationZoom
+	require.NoError(t, json.Unmarshal([]byte(body), &zoom))
+	assert.Equal(t, 1, zoom.Bin)
+	assert.Equal(t, 512, strings.Count(zoom.States, "f"), "256 sites on each strand, a base apart")
+	resp, _ = s.get(t, "/api/methylation?sample=lambda&contig=J02459.1&code=h")
+	assert.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
