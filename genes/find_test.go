@@ -567,7 +567,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-func TestFilesOfPhagesAndPlasmidsAreToldByTheirKnownBases(t *testing.T) {
+func TestFilesOfPhagesAndPlasmidsAreDistinguishedByTheirKnownBases(t *testing.T) {
 	t.Parallel()
 	contigs := func(known int) []Contig {
 		r := rand.New(rand.NewPCG(5, 5))

@@ -202,7 +202,7 @@ func (x *Index) align(s []byte, known, from, to int, openLow, openHigh bool) (Ge
 	best, bestEnd, bestRow, cut := cell{score: never}, 0, len(r), false
 	first, last := 1, n
 	for i := 1; i <= len(r); i++ {
-		// The stretch is known to lie around a diagonal: what is far from it isn't looked at.
+		// The stretch is known to lie around a diagonal: what is far from it isn't searched.
 		if wide := to - from - len(r); to-from > len(r) && wide <= 2*slack {
 			first, last = max(1, i+from-low), min(n, i+from-low+wide)
 		}

@@ -11,7 +11,7 @@ const (
 	withCCA   = 2.5
 	withNoCCA = -.5
 
-	// leastT and leastAnticodon are what the T arm and the anticodon arm must have for the rest to be looked at.
+	// leastT and leastAnticodon are what the T arm and the anticodon arm must have for the rest to be searched.
 	leastT, leastAnticodon = 5, 2
 	// leastTransfer is the score from which a cloverleaf is a transfer RNA.
 	leastTransfer = 23
