@@ -384,12 +384,12 @@ func TestModifiedBasesAreServed(t *testing.T) {
 			break
 		}
 	}
-	resp, body := s.get(t, "/api/methylation?sample=lambda&contig=J02459.1&code=m&from=4096&to=8192&bins=4096")
+	resp, body := s.get(t, "/api/methylation?sample=lambda&contig=J02459.1&code=m&from=4096&to=8096&bins=4000")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	var zoom monitor.MethylationZoom
 	require.NoError(t, json.Unmarshal([]byte(body), &zoom))
 	assert.Equal(t, 1, zoom.Bin)
-	assert.Equal(t, 512, strings.Count(zoom.States, "f"), "256 sites on each strand, a base apart")
+	assert.Equal(t, 500, strings.Count(zoom.States, "f"), "250 sites on each strand, a base apart")
 	resp, _ = s.get(t, "/api/methylation?sample=lambda&contig=J02459.1&code=h")
 	assert.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
