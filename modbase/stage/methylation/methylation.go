@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -262,6 +263,9 @@ func (s *Stretch) check() error {
 	if s.Sample == "" || s.Stretch.Contig == "" || s.Revision == 0 || s.Stretch.Pos < 1 || s.Stretch.End < s.Stretch.Pos {
 		return errors.New("a stretch of modified bases needs sample, revision and stretch")
 	}
+	if s.Stretch.End > math.MaxInt32 { // readers make bins of what there is up to it
+		return fmt.Errorf("%s:%d-%d is longer than a contig can be, which is %d", s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, math.MaxInt32)
+	}
 	if _, err := modbase.ParseCode(s.Code); err != nil {
 		return fmt.Errorf("code %w", err)
 	}
@@ -272,6 +276,9 @@ func (s *Stretch) check() error {
 		}
 	}
 	for i, pos := range s.Sites.Pos {
+		if min(s.Sites.Modified[i], s.Sites.Canonical[i], s.Sites.Other[i]) < 0 {
+			return fmt.Errorf("site %d of %s has a count below 0", pos, s.Stretch.Contig)
+		}
 		strand := s.Sites.Strands[i]
 		if int64(pos) < s.Stretch.Pos || int64(pos) > s.Stretch.End || strand != '+' && strand != '-' {
 			return fmt.Errorf("site %d on strand %q is not one of %s:%d-%d", pos, strand, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End)

@@ -110,12 +110,14 @@ func TestContract(t *testing.T) {
 // TestDecode: what contradicts itself is an error that names the record.
 func TestDecode(t *testing.T) {
 	for says, spoil := range map[string]func(map[string]any){
-		"needs sample":        func(m map[string]any) { delete(m, "sample") },
-		"want a letter":       func(m map[string]any) { m["code"] = "?" },
-		"a column of 1":       func(m map[string]any) { m["sites"].(map[string]any)["failed"] = []int{1} },
-		"is not one of chr1:": func(m map[string]any) { m["sites"].(map[string]any)["pos"] = []int{1, 2} },
-		`strand '.'`:          func(m map[string]any) { m["sites"].(map[string]any)["strands"] = "+." },
-		"cannot unmarshal":    func(m map[string]any) { m["revision"] = "x" },
+		"needs sample":         func(m map[string]any) { delete(m, "sample") },
+		"want a letter":        func(m map[string]any) { m["code"] = "?" },
+		"a column of 1":        func(m map[string]any) { m["sites"].(map[string]any)["failed"] = []int{1} },
+		"is not one of chr1:":  func(m map[string]any) { m["sites"].(map[string]any)["pos"] = []int{1, 2} },
+		"than a contig can be": func(m map[string]any) { m["stretch"] = map[string]any{"contig": "chr1", "pos": 1, "end": 1 << 31} },
+		"a count below 0":      func(m map[string]any) { m["sites"].(map[string]any)["modified"] = []int{1, -1} },
+		`strand '.'`:           func(m map[string]any) { m["sites"].(map[string]any)["strands"] = "+." },
+		"cannot unmarshal":     func(m map[string]any) { m["revision"] = "x" },
 	} {
 		o, err := sample().Record("methylation")
 		require.NoError(t, err)
