@@ -219,6 +219,8 @@ type encoder struct {
 	ref   []byte
 	edits []float32 // differences per column, by row
 
+	spanning int // reads of the allele, before some are left out
+
 	// Of the read that is painted.
 	work    *Workspace
 	painted row
@@ -266,6 +268,7 @@ func (e *encoder) append(dst []float32, c *candidate) []float32 {
 		stand.parts = nil
 		c = &stand
 	}
+	e.spanning = c.depth
 	c = e.thinned(c)
 	n := len(dst)
 	dst = slices.Grow(dst, ExampleSize)[:n+ExampleSize]
@@ -392,7 +395,7 @@ func (e *encoder) scalars(x []float32, c *candidate) {
 	x[scalarOdds] = ratioScale(c.logOdds)
 	x[scalarDepth] = countScale(c.depth)
 	full := e.cfg.MaxDepth
-	if c.ploidy == Mixture {
+	if e.deep(c) {
 		full = min(full, networkDepth)
 	}
 	x[scalarFull] = float32(c.depth) / float32(full)
@@ -483,10 +486,7 @@ func (e *encoder) sums(x []float32, c *candidate) {
 			there++
 		}
 	}
-	if c.ploidy == Mixture {
-		there = min(there, networkDepth)
-	}
-	x[scalarPartial] = float32(max(0, there-c.depth)) / float32(max(1, there))
+	x[scalarPartial] = float32(max(0, there-e.spanning)) / float32(max(1, there))
 }
 
 // change is by how many bases the read is longer than the reference, as aligned,

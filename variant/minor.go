@@ -134,9 +134,12 @@ func logBeta(a, b float64) float64 {
 // networkDepth is how many reads a network is shown of a mixture at most: it has learned from no more.
 const networkDepth = 120
 
+// deep reports whether c may have more reads than that: in a mixture, and in a stretch of another ploidy beside one.
+func (e *encoder) deep(c *candidate) bool { return c.ploidy == Mixture || e.cfg.Ploidy == Mixture }
+
 // thinned is c with as many of its reads as a network is shown, taken evenly from those of a strand that prefer the allele, and from the others.
 func (e *encoder) thinned(c *candidate) *candidate {
-	if c.ploidy != Mixture || len(c.reads) <= networkDepth {
+	if !e.deep(c) || len(c.reads) <= networkDepth {
 		return c
 	}
 	var byGroup [groups][]int

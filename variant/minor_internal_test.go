@@ -54,7 +54,7 @@ func TestMinor(t *testing.T) {
 // A network is shown at most so many reads of a mixture, with the shares of strands and alleles that all have.
 func TestThinned(t *testing.T) {
 	segments := []segment{{}, {reverse: true}}
-	e := &encoder{m: &matrix{rows: []row{{seg: &segments[0]}, {seg: &segments[1]}}}}
+	e := &encoder{m: &matrix{rows: []row{{seg: &segments[0]}, {seg: &segments[1]}}}, cfg: &Config{Ploidy: Diploid}}
 	c := &candidate{ploidy: Mixture, paint: &painting{}}
 	for i := range 600 {
 		s := support{row: i % 2, llr: -4}
@@ -83,5 +83,30 @@ func TestThinned(t *testing.T) {
 	c.ploidy = Diploid
 	if e.thinned(c) != c {
 		t.Error("a sample of two copies is thinned")
+	}
+	e.cfg = &Config{Ploidy: Mixture}
+	if n := len(e.thinned(c).reads); n != networkDepth {
+		t.Errorf("of a stretch of two copies in a mixture, which has reads as deep, a network is shown %d", n)
+	}
+}
+
+// Of 600 reads at a place half end too close to it to be compared, as at an amplicon's end: a network is told so, however few of the others it is shown.
+func TestThinnedBesideEnds(t *testing.T) {
+	cfg := Config{Ploidy: Mixture}.withDefaults()
+	ref := []byte("ACGTTGCA")
+	m := &matrix{hi: len(ref), ref: []byte{0, 1, 2, 3, 3, 2, 1, 0}}
+	e := &encoder{m: m, cfg: &cfg, ref: ref, model: new(errorModel)}
+	c := &candidate{ploidy: Mixture, pos: 2, from: 2, to: 3, start: 2, end: 3, ref: "G", alt: "A", seq: "A", rates: [2][2]float64{{0.01, 0.01}, {0.01, 0.01}}}
+	for i := range 600 {
+		m.rows = append(m.rows, row{seg: new(segment), to: len(ref), code: m.ref, qual: make([]byte, len(ref))})
+		e.edits = append(e.edits, 0)
+		if i%2 == 0 {
+			c.reads = append(c.reads, support{row: i, llr: -4})
+		}
+	}
+	c.depth = len(c.reads)
+	scalars := e.append(nil, c)[ExamplePlanes*ExampleColumns:]
+	if scalars[scalarPartial] != 0.5 || scalars[scalarFull] != 1 {
+		t.Errorf("%g of the reads end there, want 0.5; %g of those that a network has learned from, want 1", scalars[scalarPartial], scalars[scalarFull])
 	}
 }
