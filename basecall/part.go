@@ -11,6 +11,9 @@ func (c Called) Slice(from, to int, q QualityManifest) Called {
 	sequence, qualities := c.Sequence[from:to], c.Qualities[from:to]
 	from, to = c.passed(from, to)
 	first, end := 0, len(c.Moves)
+	if from > 0 {
+		first = end // where no base is left, behind the last one
+	}
 	base := 0
 	for frame, move := range c.Moves {
 		if move == 0 {

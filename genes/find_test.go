@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/genes/rna"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/textfile"
@@ -484,9 +485,13 @@ func TestPriorIsLearnt(t *testing.T) {
 		letters, planted := simulated(60+seed, 60)
 		genomes = append(genomes, Annotated{Contig: Contig{Name: fmt.Sprint("g", seed), Seq: letters}, Genes: planted, Code: 11})
 	}
+	// Annotations have pieces of ribosomal RNA, too, which the prior can't take.
+	whole := string(ribosome(t))
+	genomes[1].Ribosomal = []rna.Known{{Kind: rna.Small, Seq: whole[:600]}, {Kind: rna.Small, Seq: whole}, {Kind: rna.Small, Seq: whole[1:]}}
 	p, err := LearnPrior(t.Context(), genomes)
 	require.NoError(t, err)
 	require.Equal(t, []string{"g0", "g1", "g2"}, p.Genomes)
+	require.Equal(t, []rna.Known{{Kind: rna.Small, Seq: whole, From: "g1"}}, p.Ribosomal)
 	letters, planted := simulated(70, 60)
 	r := find(t, Options{Prior: p}, Contig{Name: "a", Seq: letters})
 	hits, starts := agreement(planted, r.Genes)

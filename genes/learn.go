@@ -17,7 +17,7 @@ type Annotated struct {
 	// Others are stretches that are neither genes to learn from nor places without any: pseudogenes, genes with slippage or cut ends.
 	Others []Known
 	Code   int
-	// Ribosomal is its ribosomal RNA.
+	// Ribosomal is its ribosomal RNA. What is too short or too long for its kind is left out.
 	Ribosomal []rna.Known
 }
 
@@ -68,7 +68,11 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 		p.Genomes = append(p.Genomes, g.Name)
 		for _, r := range g.Ribosomal {
 			have := func(o rna.Known) bool { return o.From == g.Name && o.Kind == r.Kind }
-			if r.From = g.Name; !slices.ContainsFunc(p.Ribosomal, have) {
+			r.From = g.Name
+			if _, err := rna.NewIndex([]rna.Known{r}); err != nil {
+				continue // a piece, of which annotations have some
+			}
+			if !slices.ContainsFunc(p.Ribosomal, have) {
 				p.Ribosomal = append(p.Ribosomal, r)
 			}
 		}

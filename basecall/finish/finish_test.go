@@ -352,3 +352,18 @@ func TestStart(t *testing.T) {
 	_, err = New(Options{Start: true, RNA: true}, basecall.QualityManifest{})
 	require.ErrorContains(t, err, "the start of reads is found by signal for DNA")
 }
+
+// TestNothingIsLeft: of a read that is cut off as a whole neither bases nor frames are left, whichever end passes first, and
+// all of its samples are trimmed but for those that no frame has.
+func TestNothingIsLeft(t *testing.T) {
+	_, called := synthetic(bases(50, 7))
+	for _, called.FromEnd = range []bool{false, true} {
+		for _, at := range []int{0, 20, 50} {
+			left := called.Slice(at, at, basecall.QualityManifest{})
+			require.Empty(t, left.Sequence)
+			consistent(t, left, called.NumSamples)
+		}
+	}
+	called.FromEnd = false
+	require.Equal(t, called.NumSamples-2, called.Slice(50, 50, basecall.QualityManifest{}).TrimmedSamples)
+}

@@ -51,7 +51,7 @@ type Index struct {
 
 type spot struct{ known, at int32 }
 
-// NewIndex makes an index of known RNA. It refuses what is none by its kind, its length or its letters.
+// NewIndex makes an index of known RNA. It refuses what is none by its kind or its length.
 func NewIndex(known []Known) (*Index, error) {
 	x := &Index{known: known, words: map[uint32][]spot{}, has: make([]uint64, 1<<(2*word)/64)}
 	bounds := map[string][2]int{Small: {1000, 2500}, Large: {2000, 5000}, Little: {80, 200}}

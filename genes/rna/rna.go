@@ -108,9 +108,22 @@ func once(list []Gene, n int) []Gene {
 func apart(list []Gene) []Gene {
 	slices.SortStableFunc(list, func(a, b Gene) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Start, b.Start)) })
 	var out []Gene
+	// What is kept by the stretches that it lies in, as a reference of repeats has hundreds of thousands.
+	const stretch = 1 << 12
+	kept := map[int][]Gene{}
 	for _, g := range list {
-		if !slices.ContainsFunc(out, func(o Gene) bool { return g.Start < o.End && o.Start < g.End }) {
-			out = append(out, g)
+		overlaps := func(o Gene) bool { return g.Start < o.End && o.Start < g.End }
+		first, last := g.Start/stretch, (g.End-1)/stretch
+		free := true
+		for at := first; at <= last && free; at++ {
+			free = !slices.ContainsFunc(kept[at], overlaps)
+		}
+		if !free {
+			continue
+		}
+		out = append(out, g)
+		for at := first; at <= last; at++ {
+			kept[at] = append(kept[at], g)
 		}
 	}
 	return out

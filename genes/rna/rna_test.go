@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -173,4 +174,29 @@ func TestKnownRNAOfWrongKindsIsRefused(t *testing.T) {
 	x, err := NewIndex(nil)
 	require.NoError(t, err)
 	require.Len(t, x.Find([]byte(strings.Repeat("A", 60)+alanine), false, amino), 1, "transfer RNA needs no other organism's")
+}
+
+// TestRepeatsAreNotComparedWithEachOther: a reference of repeats takes time by its length, not by its square. Comparing 300,000
+// genes with each other takes minutes.
+func TestRepeatsAreNotComparedWithEachOther(t *testing.T) {
+	t.Parallel()
+	const n, step = 300_000, 87
+	var list []Gene
+	for i := range n {
+		list = append(list, Gene{Start: step * i, End: step*i + len(alanine), Score: 40}, Gene{Start: step*i + 5, End: step*i + 80, Score: float64(30 + i%5)})
+	}
+	began := time.Now()
+	got := apart(list)
+	require.Len(t, got, n)
+	for i, g := range got {
+		require.Equal(t, step*i, g.Start)
+	}
+	require.Less(t, time.Since(began), 30*time.Second)
+	// What overlaps across the stretches that the kept ones are found by, or covers several.
+	for at := range 9000 {
+		a, b := Gene{Start: at, End: at + 100, Score: 1}, Gene{Start: at + 99, End: at + 5200, Score: 2}
+		require.Equal(t, []Gene{b}, apart([]Gene{a, b}))
+		b.Start++
+		require.Equal(t, []Gene{b, a}, apart([]Gene{a, b}))
+	}
 }
