@@ -134,7 +134,7 @@ func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 }
 
 // begin is the base with which a read begins by its current. Where a read was split, the parts behind the first
-// one begin where the current showed that already.
+// one begin where it was.
 func (f *Finisher) begin(r *Read, read basecall.Read) int {
 	if !f.opts.Start || r.Start > 0 {
 		return 0

@@ -47,7 +47,12 @@ func Resume(w Writer, old io.Reader) (Taken, error) {
 }
 
 func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err error) {
-	lines := bufio.NewScanner(old)
+	// What another program or format began is no output that was broken off: all reads would be called anew without a word.
+	text := bufio.NewReader(old)
+	if first, err := text.Peek(1); err == nil && first[0] != '@' {
+		return nil, errors.New("it doesn't begin as FASTQ does, with @: give it as it was written, not compressed, and the --format that it has")
+	}
+	lines := bufio.NewScanner(text)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
 	// A last line without its line feed may be half a line.
 	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
@@ -81,7 +86,11 @@ func (f *fastqWriter) resume(old io.Reader, reads map[string]bool) (broken, err 
 		text := record.Bytes()
 		name, _, tagged := strings.Cut(strings.TrimSuffix(string(text[1:ends[0]]), "\n"), "\t")
 		if text[0] != '@' || text[ends[1]] != '+' || ends[1]-ends[0] != ends[3]-ends[2] {
-			return fmt.Errorf("record %d is no FASTQ", n), nil
+			broken := fmt.Errorf("record %d is no FASTQ", n)
+			if n == 1 {
+				return nil, fmt.Errorf("%w: give the --format that it has", broken)
+			}
+			return broken, nil
 		}
 		if _, barcoded := tagOf(string(text[:ends[0]]), "BC:Z:"); barcoded != (f.header.Barcodes != nil) {
 			return nil, fmt.Errorf("read %s was called with another kit than now", name)

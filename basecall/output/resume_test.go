@@ -223,3 +223,30 @@ func TestResumeParts(t *testing.T) {
 		})
 	}
 }
+
+// TestResumeRefusesOtherFormats: of a file in another format nothing can be taken over, and that isn't passed over in silence. Of
+// one that was broken off within its first record nothing can be taken over either, which is all right.
+func TestResumeRefusesOtherFormats(t *testing.T) {
+	resume := func(format Format, old []byte) error {
+		w, err := NewWriter(new(bytes.Buffer), format, testHeader())
+		require.NoError(t, err)
+		taken, err := Resume(w, bytes.NewReader(old))
+		require.Empty(t, taken.Reads)
+		return err
+	}
+	of := map[Format][]byte{}
+	for _, format := range []Format{FASTQ, SAM, BAM} {
+		of[format] = write(t, format, manyRecords(9)...)
+	}
+	require.ErrorContains(t, resume(FASTQ, of[BAM]), "it doesn't begin as FASTQ does")
+	require.ErrorContains(t, resume(FASTQ, of[SAM]), "record 1 is no FASTQ: give the --format that it has")
+	for _, format := range []Format{FASTQ, BAM} {
+		require.Error(t, resume(SAM, of[format]))
+	}
+	for _, format := range []Format{FASTQ, SAM} {
+		require.Error(t, resume(BAM, of[format]))
+	}
+	for cut := range bytes.Index(of[FASTQ], []byte("\n@")) {
+		require.NoError(t, resume(FASTQ, of[FASTQ][:cut]), "cut at %d", cut)
+	}
+}
