@@ -93,6 +93,22 @@ func commandsOf(text string) (calls [][]string) {
 	return calls
 }
 
+// group is in the help of what has commands and takes no other words.
+var group = regexp.MustCompile(`(?m)^  (pore[a-z -]*) \[flags\]\n  pore[a-z -]* \[command\]$`)
+
+// unknownCommand is the word of a call, if there is one, for which the program has no command: its help is then that of what
+// comes before, which has commands.
+func unknownCommand(call []string, help string) string {
+	of := group.FindStringSubmatch(help)
+	if of == nil {
+		return ""
+	}
+	if rest := call[len(strings.Fields(of[1])):]; len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return rest[0]
+	}
+	return ""
+}
+
 // TestCommandsOfTheDocsAreAccepted extracts each command line of our programs from the documents and has the program read it: its commands
 // and flags exist, and take such values.
 func TestCommandsOfTheDocsAreAccepted(t *testing.T) {
@@ -116,6 +132,7 @@ func TestCommandsOfTheDocsAreAccepted(t *testing.T) {
 			for _, call := range commandsOf(m[2]) {
 				res := command(t, call[0], append(call[1:], "--help")...)
 				assert.Zero(t, res.code, "%s shows %q, which ends with: %s", file, call, res.stderr)
+				assert.Empty(t, unknownCommand(call, res.stdout), "%s shows %q, of which this is no command", file, call)
 				tried++
 			}
 		}
@@ -126,6 +143,7 @@ func TestCommandsOfTheDocsAreAccepted(t *testing.T) {
 					seen[line] = true
 					res := command(t, call[0], append(call[1:], "--help")...)
 					assert.NotContains(t, res.stderr, "unknown", "%s names %q", file, line)
+					assert.Empty(t, unknownCommand(call, res.stdout), "%s names %q, of which this is no command", file, line)
 					tried++
 				}
 			}
@@ -143,5 +161,18 @@ func TestShellWords(t *testing.T) {
 		"echo pore; processor --listen :1 2>/dev/null":             {{"processor", "--listen", ":1", "2"}},
 	} {
 		assert.Equal(t, want, commandsOf(text), text)
+	}
+}
+
+// TestUnknownCommandsShow: help of a command that isn't there ends well, with the help of what is before it.
+func TestUnknownCommandsShow(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"pore": "", "pore nosuch": "nosuch", "pore model": "", "pore model nosuch x": "nosuch", "pore model ls": "", "pore model ls x": "", "pore basecall x": "",
+		"ingest reads.pod5": "",
+	} {
+		call := strings.Fields(line)
+		res := command(t, call[0], append(call[1:], "--help")...)
+		assert.Equal(t, want, unknownCommand(call, res.stdout), line)
 	}
 }
