@@ -104,7 +104,7 @@ func start(bases, lanes int, reversed bool) int {
 // find appends where what a list names is.
 func (l *List) find(places []int32, m finder, bases int, reversed bool) ([]int32, error) {
 	for _, n := range l.Skips {
-		at := -1
+		var at int
 		if reversed {
 			if at = m.before(int(n)); at >= 0 {
 				at = bases - 1 - at
