@@ -25,20 +25,23 @@ const unknown = 4
 func encode(letters []byte) []byte {
 	out := make([]byte, len(letters))
 	for i, c := range letters {
-		switch c &^ 0x20 {
-		case 'A':
-			out[i] = 0
-		case 'C':
-			out[i] = 1
-		case 'G':
-			out[i] = 2
-		case 'T', 'U':
-			out[i] = 3
-		default:
-			out[i] = unknown
-		}
+		out[i] = encoded(c)
 	}
 	return out
+}
+
+func encoded(letter byte) byte {
+	switch letter &^ 0x20 {
+	case 'A':
+		return 0
+	case 'C':
+		return 1
+	case 'G':
+		return 2
+	case 'T', 'U':
+		return 3
+	}
+	return unknown
 }
 
 func complemented(s []byte) []byte {
@@ -54,6 +57,49 @@ func complemented(s []byte) []byte {
 
 // overhang is how far a circle is read on behind its end: further than any RNA gene and what is around it.
 const overhang = 8000
+
+// longestGap is the longest run of unknown bases that RNA may lie across; it is cut by longer ones where it isn't found as a whole.
+const longestGap = 30
+
+// cut finds the ribosomal RNA of a sequence with long gaps, in each stretch between them on its own: gaps may have cut a part of it off. In a circle,
+// none goes on beyond the sequence's ends.
+func (x *Index) cut(letters []byte, circular bool) (out []Gene) {
+	n := len(letters)
+	for from := 0; from < n; {
+		// The stretch ends with the next long gap.
+		to, unread := from, 0
+		for ; to < n && unread < longestGap; to++ {
+			if unread++; encoded(letters[to]) != unknown {
+				unread = 0
+			}
+		}
+		end := to - unread
+		if from == 0 && end == n {
+			return nil // no gap
+		}
+		s := encode(letters[from:end])
+		for _, reverse := range []bool{false, true} {
+			if reverse {
+				s = complemented(s)
+			}
+			for _, g := range x.ribosomal(s, true) {
+				if g.Reverse = reverse; reverse {
+					g.Start, g.End, g.OpenLow, g.OpenHigh = len(s)-g.End, len(s)-g.Start, g.OpenHigh, g.OpenLow
+				}
+				g.Start, g.End = g.Start+from, g.End+from
+				goesOn := g.OpenLow && g.Start == 0 || g.OpenHigh && g.End == n
+				if !circular || !goesOn {
+					out = append(out, g)
+				}
+			}
+		}
+		from = to
+		for from < n && encoded(letters[from]) == unknown {
+			from++
+		}
+	}
+	return out
+}
 
 // Find finds the RNA genes of a sequence, by their places. amino is what a codon is translated to.
 func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byte) []Gene {
@@ -79,6 +125,12 @@ func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byt
 				list = once(list, n)
 			}
 			out = append(out, list...)
+		}
+	}
+	for _, g := range x.cut(letters, circular) {
+		overlaps := func(o Gene) bool { return g.Start < o.End && o.Start < g.End || g.Start < o.End-n }
+		if !slices.ContainsFunc(out, overlaps) {
+			out = append(out, g)
 		}
 	}
 	slices.SortFunc(out, func(a, b Gene) int {

@@ -200,3 +200,35 @@ func TestRepeatsAreNotComparedWithEachOther(t *testing.T) {
 		require.Equal(t, []Gene{b, a}, apart([]Gene{a, b}))
 	}
 }
+
+// TestRNAIsCutByGaps: what a gap has left of ribosomal RNA is found, and goes on within the gap; what is found as a whole isn't cut.
+func TestRNAIsCutByGaps(t *testing.T) {
+	t.Parallel()
+	x, genome, truth := planted(t)
+	large := truth[2]
+	gap := func(from, to int) []byte {
+		return slices.Concat(genome[:from], []byte(strings.Repeat("n", to-from)), genome[to:])
+	}
+	with := func(genes ...Gene) []Gene { return slices.Concat(truth[:2], genes, truth[3:]) }
+	left := Gene{Start: large.Start, End: large.Start + 900, Product: large.Product, OpenHigh: true}
+	right := Gene{Start: large.End - 1000, End: large.End, Product: large.Product, OpenLow: true}
+	for _, circular := range []bool{false, true} {
+		cut := gap(left.End, right.Start)
+		require.Equal(t, with(left, right), places(x.Find(cut, circular, amino)))
+		mirrored := places(x.Find(reversed(cut), circular, amino))
+		for i := range mirrored {
+			g := &mirrored[i]
+			g.Start, g.End, g.Reverse, g.OpenLow, g.OpenHigh = len(genome)-g.End, len(genome)-g.Start, !g.Reverse, g.OpenHigh, g.OpenLow
+		}
+		slices.Reverse(mirrored)
+		require.Equal(t, with(left, right), mirrored)
+		require.Equal(t, truth, places(x.Find(gap(large.Start+1000, large.Start+1100), circular, amino)), "a masked stretch")
+		require.Equal(t, truth, places(x.Find(gap(100, 3900), circular, amino)), "a gap elsewhere")
+	}
+	// A circle is cut within the RNA, and has a gap elsewhere: it is whole, once.
+	at := large.Start + 1500
+	masked := gap(100, 3900)
+	got := places(x.Find(slices.Concat(masked[at:], masked[:at]), true, amino))
+	require.Len(t, got, len(truth))
+	require.Equal(t, Gene{Start: len(genome) - 1500, End: len(genome) + large.End - at, Product: large.Product}, got[len(got)-1])
+}
