@@ -90,7 +90,7 @@ func TestThinned(t *testing.T) {
 	}
 }
 
-// Of 600 reads at a place half end too close to it to be compared, as at an amplicon's end: a network is told so, however few of the others it is shown.
+// Of 600 reads at a place half end too close to it to be compared, as at an amplicon's end: a network sees that, however few of the others it is shown.
 func TestThinnedBesideEnds(t *testing.T) {
 	cfg := Config{Ploidy: Mixture}.withDefaults()
 	ref := []byte("ACGTTGCA")
