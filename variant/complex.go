@@ -361,7 +361,7 @@ func (r *Region) setIn(model *errorModel, parts []candidate, i int) {
 		at += len(parts[j].seq) - (parts[j].to - parts[j].from)
 	}
 	if !p.indel {
-		p.confuse(model, seq, at, nil)
+		p.confuse(model, seq, at, nil, 1)
 		return
 	}
 	a := indel{pos: at, del: p.to - p.from, ins: p.seq}.leftmost(seq)

@@ -54,12 +54,25 @@ const contextWeight = 50
 // confusion is how often reads show base b where the pore saw k, leaving out n
 // of total observations: those of the site that is being evaluated.
 func (m *errorModel) confusion(k kmer, b byte, n, total int) float64 {
+	return m.confusionOfUsed(k, b, n, total, 1)
+}
+
+// confusionOfUsed is confusion where a share of the reads is used at the site, and its observations are of these. All reads have been
+// counted, so each of those that are used stands for some. Where the site is most of what is known of the context, chance would be most of
+// what is left of it: then the rate is that of all contexts.
+func (m *errorModel) confusionOfUsed(k kmer, b byte, n, total int, used float64) float64 {
 	prior := m.mismatch * m.swap[k.middle()][b]
 	seen, all := 0, 0
 	for i, c := range &m.counts.contexts[k] {
 		all += int(c)
 		if byte(i) == b {
 			seen = int(c)
+		}
+	}
+	if used < 1 {
+		seen, all = int(math.Round(float64(seen)*used)), int(math.Round(float64(all)*used))
+		if all < 2*total {
+			return prior
 		}
 	}
 	seen, all = max(0, seen-n), max(0, all-total)

@@ -110,3 +110,23 @@ func TestThinnedBesideEnds(t *testing.T) {
 		t.Errorf("%g of the reads end there, want 0.5; %g of those that a network has learned from, want 1", scalars[scalarPartial], scalars[scalarFull])
 	}
 }
+
+// All reads are counted as a context's, and of a deep place some are used: what its other reads show isn't taken for errors of the context.
+func TestConfusionOfDeepPlaces(t *testing.T) {
+	var k kmer
+	counts := &errorCounts{}
+	// A place of 10,000 reads, a fifth of which have another base, and two more places where 1 % have it; of each 600 are used.
+	counts.contexts[k] = [4]uint32{10_000 - 2000 + 2*9900, 2000 + 2*100, 0, 0}
+	m := &errorModel{counts: counts, mismatch: 0.02}
+	m.swap[0][1] = 0.5
+	if rate := m.confusionOfUsed(k, 1, 120, 600, 0.06); rate < 0.009 || rate > 0.011 {
+		t.Errorf("a rate of %g, want 0.01 as at the other places", rate)
+	}
+	counts.contexts[k] = [4]uint32{10_000 - 2000 + 4950, 2000 + 50, 0, 0}
+	if rate := m.confusionOfUsed(k, 1, 80, 590, 0.06); rate != 0.01 {
+		t.Errorf("a rate of %g where little is known beside the place, want that of all contexts, 0.01", rate)
+	}
+	if used, all := m.confusionOfUsed(k, 1, 2000, 10_000, 1), m.confusion(k, 1, 2000, 10_000); used != all {
+		t.Errorf("%g where all are used, want %g", used, all)
+	}
+}

@@ -34,14 +34,29 @@ func (r *Region) substitution(m *matrix, model *errorModel, col int, b byte) can
 		from: pos, to: pos + 1, seq: alt, start: pos, end: pos + 1,
 		prior: r.cfg.SNPRate / 3,
 	}
-	c.confuse(model, r.contig.Seq, pos, &r.work.counts[col])
+	c.confuse(model, r.contig.Seq, pos, &r.work.counts[col], r.used(m, col))
 	return c
+}
+
+// used is the share of the reads at a column that the cap on depth leaves, where they are a mixture: as in all of its tile, for others may
+// have been let go of.
+func (r *Region) used(m *matrix, col int) float64 {
+	reads := int32(0)
+	for _, strand := range r.work.counts[col] {
+		for _, n := range strand {
+			reads += n
+		}
+	}
+	if r.cfg.Ploidy != Mixture || int(reads) < r.cfg.MaxDepth {
+		return 1
+	}
+	return min(1, float64(len(m.rows))/float64(max(1, r.tiles[r.tileAt((m.lo+m.hi)/2)].reads)))
 }
 
 // confuse sets how often reads take c, a substitution, for what seq has at a position, and
 // the other way round. seen is what the reads show there if seq is the reference, whose
-// errors they have been counted among; else nil.
-func (c *candidate) confuse(model *errorModel, seq []byte, at int, seen *[2][codes]int32) {
+// errors they have been counted among, and used the share of the reads that this is of; else nil.
+func (c *candidate) confuse(model *errorModel, seq []byte, at int, seen *[2][codes]int32, used float64) {
 	follow := correlation
 	if inPalindrome(seq, at) {
 		follow = correlationPalindrome
@@ -57,7 +72,7 @@ func (c *candidate) confuse(model *errorModel, seq []byte, at int, seen *[2][cod
 				own += int(seen[strand][base])
 			}
 		}
-		c.rates[0][strand] = model.confusion(k, to, n, own)
+		c.rates[0][strand] = model.confusionOfUsed(k, to, n, own, used)
 		c.rates[1][strand] = model.confusion(k.with(to), from, 0, 0)
 	}
 	c.run = runBeside(seq, at)
