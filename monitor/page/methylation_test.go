@@ -46,6 +46,14 @@ func TestModifiedBasesAreShown(t *testing.T) {
 	second := ask[string](t, tab, readout)
 	assert.Contains(t, second, "reverse strand")
 	assert.NotEqual(t, first, second)
+	// A revision comes: the bar says its counts, and the next step goes on from there.
+	placeOf := func(text string) string { place, _, _ := strings.Cut(text, " strand: "); return place }
+	s.feed.Methylation(pagetest.Stretches(6, false)...)
+	wait(t, tab, fmt.Sprintf(`%s !== %q && %s.startsWith(%q)`, readout, second, readout, placeOf(second)))
+	ask[bool](t, tab, step)
+	third := ask[string](t, tab, readout)
+	assert.Contains(t, third, "forward strand")
+	assert.NotEqual(t, placeOf(first), placeOf(third))
 
 	ask[bool](t, tab, `(() => { const c = document.getElementById("methylation-code"); c.value = "a"; c.dispatchEvent(new Event("change")); return true; })()`)
 	wait(t, tab, `document.getElementById("methylation-canvas").ariaLabel.startsWith("6mA along J02459.1 of sample lambda") && `+drawn)

@@ -203,9 +203,13 @@ export class MethylationView {
     try {
       const zoom = await ask("/api/methylation", { sample: t.sample, contig: t.name, code: t.code, from, to, bins }, abort.signal);
       if (this.#abort !== abort || !this.#shown || !sameTrack(this.#shown, t)) return;
+      const before = this.#zoom;
       this.#zoom = zoom;
-      this.#chosen = null;
       this.#failed = false;
+      // Newer counts of the same bars: who goes from site to site stays where he is.
+      const chosen = this.#chosen;
+      const same = before && before.from === zoom.from && before.bin === zoom.bin;
+      this.#show(same && chosen && zoom.strands[chosen.strand].valid[chosen.bin] > 0 ? chosen : null);
     } catch (error) {
       if (error.name === "AbortError" || this.#abort !== abort) return;
       this.#failed = true; // what is shown stays; the next change asks again
