@@ -199,6 +199,6 @@ func TestHaplotypesOfAVariant(t *testing.T) {
 	assert.Contains(t, ask[string](t, tab, `document.getElementById("haplotype-methylation").textContent`), "By haplotype they aren't known during a run")
 
 	show(scene.Variants[0])
-	assert.Contains(t, ask[string](t, tab, text), "not phased: phase sets are named when the run ends")
+	assert.Contains(t, ask[string](t, tab, text), "not phased: phase sets are named when the run ends, and a mixture has none")
 	assert.Regexp(t, `^not phased \| A, reference \| \d+ \| \d+ \| \d+\nnot phased \| G, this allele \| \d+ \| \d+ \| \d+$`, ask[string](t, tab, table))
 }

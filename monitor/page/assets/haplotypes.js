@@ -70,8 +70,8 @@ function inWords(call, row) {
   if (new Set(genotype).size === 1) return `All ${genotype.length} haplotypes have the same allele, so its reads don't tell them apart.`;
   if (!call.phase_set) {
     return row.status === "FINAL" || row.status === "AMENDED"
-      ? "Heterozygous and not phased. Reads are by allele."
-      : "Heterozygous, not phased: phase sets are named when the run ends. Until then reads are by allele.";
+      ? "Several alleles, not phased. Reads are by allele."
+      : "Several alleles, not phased: phase sets are named when the run ends, and a mixture has none. Until then reads are by allele.";
   }
   return `Phased (${row.genotype}) in the set that begins at ${whole(call.phase_set)}: ${count(genotype.length, "haplotype", "haplotypes")}. A haplotype's reads are those that show its allele here.`;
 }
