@@ -25,7 +25,7 @@ type ModelAnswer struct {
 	Classes     []ClassOdd `json:"classes,omitempty"` // of models with classes of their own
 	// Drivers are the features that are present without which the probability would be another, the strongest first.
 	Drivers []Driver `json:"drivers,omitempty"`
-	// Missing are decisive codons that are not covered; of more than 20 the first. MissingCount is the number of all.
+	// Missing are codons that are not covered and that decide; of more than 20 the first. MissingCount is the number of all.
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missing_count,omitempty"`
 	Codons       int      `json:"codons"`       // that the output uses
@@ -254,7 +254,11 @@ func (t *Tracker) answerModels(alerts []Alert) []Alert {
 // other decisive codons, or, once the runs have ended, other content.
 func (t *Tracker) answerModel(alerts []Alert, s *subject, j *biomarker.Prediction, final bool) []Alert {
 	st := &t.states[s.number]
-	a := j.Answer(s.output)
+	a, err := j.Guarded(s.use.network, s.output, final)
+	if err != nil {
+		t.err = err
+		return alerts
+	}
 	state := stateOf(a.Class, final)
 	said := saidOf(&a, state)
 	if !final && (st.said == said || st.answer.revision == 0 && state == Pending) {

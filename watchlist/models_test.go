@@ -467,3 +467,62 @@ func TestResolvedModel(t *testing.T) {
 	require.Equal(t, 6, rules[0].Positions)
 	require.Greater(t, rules[0].DepthNeeded, 15)
 }
+
+// TestACodonThatCouldMakeItResistant: though no codon is named decisive, one whose evidence is open and whose change would make the sample resistant keeps it from being
+// susceptible, in any order; one whose change would not doesn't.
+func TestACodonThatCouldMakeItResistant(t *testing.T) {
+	g, a := lambda(t)
+	path := modelPanel(t, cI(t, g, a), func(m string) string { return strings.Replace(m, "decisive = [\"cI:118\"]\n", "", 1) })
+	b := newBench(t, path)
+	require.NoError(t, b.w.Attach(func(*biomarker.Model) (biomarker.Network, error) { return modelNetwork(), nil }))
+	const at118, at67 = 37586, 37739
+	for _, tt := range []struct {
+		name          string
+		shallow       int    // the codon's first base, from 0; -1: none
+		depth         int    // there
+		reads, all    uint32 // of E118K
+		want, reason  string
+		missing       []string
+		knownOfCodons int
+	}{
+		{"all covered", -1, 0, 0, 0, "SUSCEPTIBLE", "by 2 of 2 codons", nil, 2},
+		{"codon 118 uncovered", at118, 0, 0, 0, "NOT_CALLABLE", "not covered: cI:118", []string{"cI:118"}, 1},
+		{"codon 118 too shallow", at118, 8, 0, 0, "NOT_CALLABLE", "not covered: cI:118", []string{"cI:118"}, 1},
+		{"a change there that isn't called", -1, 0, 30, 60, "NOT_CALLABLE", "not covered: cI:118", []string{"cI:118"}, 1},
+		{"the change itself", -1, 0, 58, 60, "RESISTANT", "by 2 of 2 codons", nil, 2},
+		{"codon 67 uncovered", at67, 0, 0, 0, "SUSCEPTIBLE", "by 1 of 2 codons", nil, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var all []func(*watchlist.Tracker)
+			for _, target := range b.w.Targets() {
+				for at := target.Start; at < target.End; at++ {
+					depth := 60
+					if tt.shallow >= 0 && at >= tt.shallow && at < tt.shallow+3 {
+						depth = tt.depth
+					}
+					c := b.covered(at, at+1, depth, 1)
+					all = append(all, func(tr *watchlist.Tracker) { tr.Coverage(c) })
+				}
+			}
+			if tt.reads > 0 {
+				v := revised(b.allele(t, 37589, "C", "T", 0, 0), "FINAL", map[bool]float64{true: 60, false: 1}[tt.want == "RESISTANT"], tt.reads, tt.all)
+				all = append(all, func(tr *watchlist.Tracker) { tr.Variant(v) })
+			}
+			rng := rand.New(rand.NewPCG(7, 1))
+			for range 4 {
+				rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+				tr := b.w.NewTracker("s")
+				for _, o := range all {
+					o(tr)
+				}
+				final := named(tr.RunEnd("run"), "drug")
+				require.NoError(t, tr.Err())
+				last := final[len(final)-1]
+				require.Equal(t, tt.want, string(last.State), last.Reason)
+				require.Contains(t, last.Reason, tt.reason)
+				require.Equal(t, tt.missing, last.Model.Missing)
+				require.Equal(t, tt.knownOfCodons, last.Model.CodonsKnown)
+			}
+		})
+	}
+}

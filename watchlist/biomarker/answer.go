@@ -61,7 +61,7 @@ type Answer struct {
 	// Probability is of RESISTANT, or of the likeliest class, by the known codons; it is set for NOT_CALLABLE, too.
 	Probability   float64
 	Probabilities []float64 // by class; nil without
-	// Missing are the decisive codons that are not covered, and Unknown how many of the Codons used are not.
+	// Missing are the decisive codons that are not covered, or, of Guarded, those that could make SUSCEPTIBLE another class, and Unknown how many of the Codons used are not.
 	Missing         []Codon
 	Unknown, Codons int
 	// RegionsKnown of the Regions whose methylation is a feature have calls that say which it is.
@@ -79,6 +79,7 @@ type Prediction struct {
 	model    *Model
 	genotype *Genotype
 	numbers  []float32
+	tried    map[int][][]float32 // by codon: the numbers with each of its residues
 }
 
 // Score has the network compute the answer for a genotype.
@@ -95,7 +96,7 @@ func (m *Model) Score(n Network, g *Genotype) (*Prediction, error) {
 			return nil, fmt.Errorf("model %s: the network gives NaN", m.Manifest.Name)
 		}
 	}
-	return &Prediction{m, g, numbers}, nil
+	return &Prediction{model: m, genotype: g, numbers: numbers}, nil
 }
 
 // Answer is what the model says of an output.

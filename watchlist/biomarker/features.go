@@ -105,6 +105,7 @@ type Model struct {
 	features []feature
 	scores   []score
 	outputs  []output
+	residues [][]byte // by codon: those that features and scores name
 }
 
 // output is an Output with its codons found.
@@ -177,6 +178,7 @@ func (m *Model) build(features, scores []byte) error {
 		m.outputs = append(m.outputs, out)
 	}
 	b.sort()
+	m.known()
 	return nil
 }
 

@@ -1,0 +1,109 @@
+package biomarker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// weighted is a network that adds up its inputs by weights, and counts the rows that it was asked.
+type weighted struct {
+	weights []float32
+	bias    float32
+	rows    int
+}
+
+func (w *weighted) Compute(rows int, inputs []float32) ([]float32, error) {
+	w.rows += rows
+	var out []float32
+	for r := range rows {
+		sum := w.bias
+		for i, v := range w.weights {
+			sum += v * inputs[r*len(inputs)/rows+i]
+		}
+		out = append(out, sum)
+	}
+	return out, nil
+}
+
+// guarded is the model of the tests with present_from alone.
+func guarded(t *testing.T, features, scores, output string) *Model {
+	t.Helper()
+	fsys := files(features, scores)
+	text := strings.Replace(string(fsys["manifest.toml"].Data), ", fractions = true", "", 1)
+	fsys["manifest.toml"].Data = []byte(strings.Replace(text, "genes = [\"RT\"]\n", "genes = [\"RT\"]\n"+output, 1))
+	m, err := Load(fsys)
+	require.NoError(t, err)
+	return m
+}
+
+// TestGuarded: a codon that isn't known keeps an answer from being SUSCEPTIBLE if one of its residues would change it beside what is there, and only then.
+func TestGuarded(t *testing.T) {
+	const features = "residue\tRT\t41\tL\nresidue\tRT\t67\tN\nresidue\tRT\t184\tI\nresidue\tRT\t184\tV\nscore\ts\n"
+	wild, unknown := Site{Known: true, Shares: []Share{{Residue: 'X', Share: 1}}}, Site{}
+	has := func(r byte) Site { return Site{Known: true, Shares: []Share{{Residue: r, Share: 1}}} }
+	for _, tt := range []struct {
+		name    string
+		sites   []Site // 41, 67, 184, 215
+		class   string
+		missing []Codon
+		tried   int
+	}{
+		{"all known", []Site{wild, wild, wild, wild}, Susceptible, nil, 0},
+		{"one that cannot decide", []Site{unknown, wild, wild, wild}, Susceptible, nil, 1},
+		{"one that decides by one of two residues", []Site{wild, wild, unknown, wild}, NotCallable, []Codon{{"RT", 184}}, 2},
+		{"one that decides beside a change that is there", []Site{unknown, has('N'), wild, wild}, NotCallable, []Codon{{"RT", 41}}, 1},
+		{"one of a score alone", []Site{wild, wild, wild, unknown}, NotCallable, []Codon{{"RT", 215}}, 2},
+		{"two, each by itself", []Site{wild, wild, unknown, unknown}, NotCallable, []Codon{{"RT", 184}, {"RT", 215}}, 4},
+		{"two that decide together alone", []Site{unknown, unknown, wild, wild}, Susceptible, nil, 2},
+		{"resistant already", []Site{unknown, wild, has('V'), wild}, Resistant, nil, 0},
+		{"too many are missing", []Site{unknown, unknown, unknown, wild}, NotCallable, nil, 0},
+	} {
+		for _, final := range []bool{false, true} {
+			m := guarded(t, features, "s\tRT:215FY\t8\n", "")
+			n := &weighted{weights: []float32{0.4, 0.4, 0, 1, 0.1}} // even odds at 0.5
+			j, err := m.Score(n, &Genotype{Sites: tt.sites})
+			require.NoError(t, err)
+			before := j.Answer(0)
+			a, err := j.Guarded(n, 0, final)
+			require.NoError(t, err)
+			require.Equal(t, tt.class, a.Class, tt.name)
+			require.Equal(t, tt.missing, a.Missing, tt.name)
+			require.Equal(t, before.Probability, a.Probability, tt.name)
+			require.Equal(t, 1+tt.tried, n.rows, tt.name)
+			again, err := j.Guarded(n, 0, final)
+			require.NoError(t, err)
+			require.Equal(t, a, again, tt.name)
+			require.Equal(t, 1+tt.tried, n.rows, "%s: a second output asks for nothing more", tt.name)
+		}
+	}
+}
+
+// TestGuardedWithinBounds: of more residues than the bound none is tried, and the codons that are open are missing; once the runs have ended more are tried.
+func TestGuardedWithinBounds(t *testing.T) {
+	var features strings.Builder
+	for c := range 400 {
+		fmt.Fprintf(&features, "residue\tRT\t%d\tV\n", c+1)
+	}
+	m := guarded(t, features.String(), "", "")
+	for _, tt := range []struct {
+		open, tried int
+		final       bool
+		class       string
+	}{{81, 81, false, Susceptible}, {82, 0, false, NotCallable}, {200, 0, false, NotCallable}, {82, 82, true, Susceptible}, {200, 200, true, Susceptible}} {
+		sites := make([]Site, 400)
+		for i := range sites {
+			sites[i] = Site{Known: i >= tt.open, Shares: []Share{{Residue: 'X', Share: 1}}}
+		}
+		n := &weighted{} // nothing decides
+		j, err := m.Score(n, &Genotype{Sites: sites})
+		require.NoError(t, err)
+		a, err := j.Guarded(n, 0, tt.final)
+		require.NoError(t, err)
+		require.Equal(t, tt.class, a.Class)
+		require.Equal(t, 1+tt.tried, n.rows)
+		require.Equal(t, tt.class == NotCallable, len(a.Missing) == tt.open)
+	}
+}
