@@ -47,11 +47,15 @@ func (l *List) Places(places []int32, s Sequence) ([]int32, error) {
 	if l.Base == 'N' {
 		return l.counted(places, len(s.Bases))
 	}
-	want := l.base()
-	if s.Reversed {
-		want = complement[want]
+	return l.find(places, letters{s.Bases, l.letter(s.Reversed)}, s.Reversed)
+}
+
+// letter is the letter that a list's base has in BAM, in a read that is reversed or not.
+func (l *List) letter(reversed bool) byte {
+	if reversed {
+		return complement[l.base()]
 	}
-	return l.find(places, &matches{bases: s.Bases, want: want, at: start(len(s.Bases), lanes, s.Reversed)}, len(s.Bases), s.Reversed)
+	return l.base()
 }
 
 // Packed is a read's bases as BAM has them, two in a byte, the first in the higher half, of whatever type a
@@ -67,11 +71,7 @@ func PlacesPacked[Pair ~byte](places []int32, l *List, s Packed[Pair]) ([]int32,
 	if l.Base == 'N' {
 		return l.counted(places, s.Length)
 	}
-	want := l.base()
-	if s.Reversed {
-		want = complement[want]
-	}
-	return l.find(places, &packedMatches[Pair]{pairs: s.Pairs, length: s.Length, want: packed(want), at: start(s.Length, packedLanes, s.Reversed)}, s.Length, s.Reversed)
+	return l.find(places, halves[Pair]{s.Pairs, s.Length, packed(l.letter(s.Reversed))}, s.Reversed)
 }
 
 // counted are the places of a list of any base.
@@ -86,64 +86,47 @@ func (l *List) counted(places []int32, bases int) ([]int32, error) {
 	return places, nil
 }
 
-// finder goes through the places of one letter, and says that behind so many that are skipped: forwards or backwards; -1: there is none.
-type finder interface {
-	behind(skipped int) int
-	before(skipped int) int
-}
-
-// start is where a finder's block is that is before the first one in its direction. Of bases that end within a block, the last one is as if more
-// followed.
-func start(bases, lanes int, reversed bool) int {
-	if reversed {
-		return (bases + lanes - 1) / lanes * lanes
-	}
-	return -lanes
-}
-
 // find appends where what a list names is.
-func (l *List) find(places []int32, m finder, bases int, reversed bool) ([]int32, error) {
+func (l *List) find(places []int32, b blocks, reversed bool) ([]int32, error) {
+	m := matches{blocks: b}
+	m.bases, m.lanes = b.size()
+	// The block before the first one. Of bases that end within a block, the last one is as if more followed.
+	m.at = -m.lanes
+	if reversed {
+		m.at = (m.bases + m.lanes - 1) / m.lanes * m.lanes
+	}
 	for _, n := range l.Skips {
 		var at int
 		if reversed {
 			if at = m.before(int(n)); at >= 0 {
-				at = bases - 1 - at
+				at = m.bases - 1 - at
 			}
 		} else {
 			at = m.behind(int(n))
 		}
 		if at < 0 {
-			return places, l.behind(bases)
+			return places, l.behind(m.bases)
 		}
 		places = append(places, int32(at))
 	}
 	return places, nil
 }
 
-// matches goes through the places of one letter, eight at a time: most are skipped, and only how many they
-// are is wanted.
-type matches struct {
-	bases []byte
-	want  byte
-	at    int    // where the block begins
-	left  uint64 // of the block, those that weren't passed: the highest bit of their byte
+// blocks are a read's bases, in which a letter is searched for, in 64 bits at a time.
+type blocks interface {
+	// size is how many bases there are, and how many of them a block has.
+	size() (bases, lanes int)
+	// block has a bit for each base from a block's first one on that is the letter: the highest of its lane. The first base is in the highest lane.
+	block(at int) uint64
 }
 
-// lanes is how many bases a block has.
-const lanes = 8
-
-// block finds the letter among eight bases, of which the first is at m.at.
-func (m *matches) block() {
-	var padded [lanes]byte
-	eight := m.bases[max(0, m.at):min(m.at+lanes, len(m.bases))]
-	if len(eight) < lanes {
-		copy(padded[max(0, -m.at):], eight)
-		eight = padded[:]
-	}
-	const low = 0x7f7f7f7f7f7f7f7f
-	// A byte is 0 where the letter is, and only there adding 127 to its lower bits leaves the highest one 0.
-	x := binary.LittleEndian.Uint64(eight) ^ uint64(m.want)*0x0101010101010101
-	m.left = ^((x&low + low) | x | low)
+// matches goes through the places of one letter, a block at a time: most are skipped, and only how many they
+// are is wanted.
+type matches struct {
+	blocks
+	bases, lanes int
+	at           int    // where the block begins
+	left         uint64 // of the block, those that weren't passed
 }
 
 // behind is the place behind n that are skipped, forwards; -1: there is none.
@@ -154,18 +137,18 @@ func (m *matches) behind(n int) int {
 			break
 		}
 		n -= k
-		if m.at += lanes; m.at >= len(m.bases) {
-			m.at, m.left = len(m.bases), 0
+		if m.at += m.lanes; m.at >= m.bases {
+			m.at, m.left = m.bases, 0
 			return -1
 		}
-		m.block()
+		m.left = m.block(m.at)
 	}
 	for ; n > 0; n-- {
-		m.left &= m.left - 1
+		m.left &^= highest(m.left)
 	}
-	at := m.at + bits.TrailingZeros64(m.left)/8
-	m.left &= m.left - 1
-	return at
+	first := bits.LeadingZeros64(m.left)
+	m.left &^= highest(m.left)
+	return m.at + first*m.lanes/64
 }
 
 // before is the place behind n that are skipped, backwards; -1: there is none.
@@ -180,28 +163,47 @@ func (m *matches) before(n int) int {
 			m.left = 0
 			return -1
 		}
-		m.at -= lanes
-		m.block()
+		m.at -= m.lanes
+		m.left = m.block(m.at)
 	}
 	for ; n > 0; n-- {
-		m.left &^= 1 << (bits.Len64(m.left) - 1)
+		m.left &= m.left - 1
 	}
-	last := bits.Len64(m.left) - 1
-	m.left &^= 1 << last
-	return m.at + last/8
+	last := 63 - bits.TrailingZeros64(m.left)
+	m.left &= m.left - 1
+	return m.at + last*m.lanes/64
 }
 
-// packedMatches is matches of bases that are packed: sixteen at a time, of which the first is in the highest bits.
-type packedMatches[Pair ~byte] struct {
-	pairs  []Pair
-	length int
-	want   uint64 // the letter, sixteen times
-	at     int    // where the block begins
-	left   uint64 // of the block, those that weren't passed: the highest bit of their half byte
+// highest is the highest bit of a number that isn't 0.
+func highest(x uint64) uint64 { return 1 << (bits.Len64(x) - 1) }
+
+// letters are bases, one in a byte.
+type letters struct {
+	bases []byte
+	want  byte
 }
 
-// packedLanes is how many bases a block has.
-const packedLanes = 16
+func (l letters) size() (bases, lanes int) { return len(l.bases), 8 }
+
+func (l letters) block(at int) uint64 {
+	var padded [8]byte // of which none is a base
+	eight := l.bases[at:min(at+len(padded), len(l.bases))]
+	if len(eight) < len(padded) {
+		copy(padded[:], eight)
+		eight = padded[:]
+	}
+	const low = 0x7f7f7f7f7f7f7f7f
+	// A byte is 0 where the letter is, and only there adding 127 to its lower bits leaves the highest one 0.
+	x := binary.BigEndian.Uint64(eight) ^ uint64(l.want)*0x0101010101010101
+	return ^((x&low + low) | x | low)
+}
+
+// halves are bases, two in a byte.
+type halves[Pair ~byte] struct {
+	pairs []Pair
+	bases int
+	want  uint64 // the letter, sixteen times
+}
 
 // packed is what BAM writes for a base, sixteen times.
 func packed(base byte) uint64 {
@@ -209,10 +211,11 @@ func packed(base byte) uint64 {
 	return once << strings.IndexByte("ACGT", base)
 }
 
-// block finds the letter among sixteen bases, of which the first is at m.at.
-func (m *packedMatches[Pair]) block() {
-	var padded [packedLanes / 2]Pair // of which none is a base
-	eight := m.pairs[m.at/2 : min((m.at+packedLanes)/2, len(m.pairs))]
+func (h halves[Pair]) size() (bases, lanes int) { return h.bases, 16 }
+
+func (h halves[Pair]) block(at int) uint64 {
+	var padded [8]Pair // of which none is a base
+	eight := h.pairs[at/2 : min(at/2+len(padded), len(h.pairs))]
 	if len(eight) < len(padded) {
 		copy(padded[:], eight)
 		eight = padded[:]
@@ -221,54 +224,12 @@ func (m *packedMatches[Pair]) block() {
 	_ = eight[7]
 	x := uint64(eight[0])<<56 | uint64(eight[1])<<48 | uint64(eight[2])<<40 | uint64(eight[3])<<32 |
 		uint64(eight[4])<<24 | uint64(eight[5])<<16 | uint64(eight[6])<<8 | uint64(eight[7])
-	x ^= m.want
-	m.left = ^((x&low + low) | x | low)
-	if over := m.at + packedLanes - m.length; over > 0 {
-		m.left &= ^uint64(0) << (4 * over) // of an odd number of bases what follows the last may be anything
+	x ^= h.want
+	found := ^((x&low + low) | x | low)
+	if over := at + 16 - h.bases; over > 0 {
+		found &= ^uint64(0) << (4 * over) // of an odd number of bases what follows the last may be anything
 	}
-}
-
-func (m *packedMatches[Pair]) behind(n int) int {
-	for {
-		k := bits.OnesCount64(m.left)
-		if n < k {
-			break
-		}
-		n -= k
-		if m.at += packedLanes; m.at >= m.length {
-			m.at, m.left = m.length, 0
-			return -1
-		}
-		m.block()
-	}
-	for ; n > 0; n-- {
-		m.left &^= 1 << (bits.Len64(m.left) - 1)
-	}
-	first := bits.LeadingZeros64(m.left)
-	m.left &^= 1 << (63 - first)
-	return m.at + first/4
-}
-
-func (m *packedMatches[Pair]) before(n int) int {
-	for {
-		k := bits.OnesCount64(m.left)
-		if n < k {
-			break
-		}
-		n -= k
-		if m.at <= 0 {
-			m.left = 0
-			return -1
-		}
-		m.at -= packedLanes
-		m.block()
-	}
-	for ; n > 0; n-- {
-		m.left &= m.left - 1
-	}
-	at := m.at + packedLanes - 1 - bits.TrailingZeros64(m.left)/4
-	m.left &= m.left - 1
-	return at
+	return found
 }
 
 func (l *List) behind(bases int) error {

@@ -41,13 +41,16 @@ func (r *Region) substitution(m *matrix, model *errorModel, col int, b byte) can
 // used is the share of the reads at a column that the cap on depth leaves, where they are a mixture: as in all of its tile, for others may
 // have been let go of.
 func (r *Region) used(m *matrix, col int) float64 {
+	if r.cfg.Ploidy != Mixture {
+		return 1
+	}
 	reads := int32(0)
 	for _, strand := range r.work.counts[col] {
 		for _, n := range strand {
 			reads += n
 		}
 	}
-	if r.cfg.Ploidy != Mixture || int(reads) < r.cfg.MaxDepth {
+	if int(reads) < r.cfg.MaxDepth {
 		return 1
 	}
 	return min(1, float64(len(m.rows))/float64(max(1, r.tiles[r.tileAt((m.lo+m.hi)/2)].reads)))

@@ -467,24 +467,19 @@ func stretchOf(q url.Values) (from, to, bins int, err error) {
 }
 
 func (s *Server) methylation(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	from, to, bins, err := stretchOf(q)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	s.mu.Lock()
-	s.markInUse()
-	zoom, err := s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), from, to, bins)
-	s.mu.Unlock()
-	if err != nil {
-		refuse(w, http.StatusNotFound, err.Error())
-		return
-	}
-	answer(w, http.StatusOK, zoom)
+	s.zoomed(w, r, func(q url.Values, from, to, bins int) (any, error) {
+		return s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), from, to, bins)
+	})
 }
 
 func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
+	s.zoomed(w, r, func(q url.Values, from, to, bins int) (any, error) {
+		return s.view.Zoom(q.Get("sample"), q.Get("contig"), from, to, bins)
+	})
+}
+
+// zoomed answers what the view, which is locked meanwhile, has of a stretch that is asked for.
+func (s *Server) zoomed(w http.ResponseWriter, r *http.Request, of func(q url.Values, from, to, bins int) (any, error)) {
 	q := r.URL.Query()
 	from, to, bins, err := stretchOf(q)
 	if err != nil {
@@ -493,7 +488,7 @@ func (s *Server) depth(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.markInUse()
-	zoom, err := s.view.Zoom(q.Get("sample"), q.Get("contig"), from, to, bins)
+	zoom, err := of(q, from, to, bins)
 	s.mu.Unlock()
 	if err != nil {
 		refuse(w, http.StatusNotFound, err.Error())

@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/porestream/porestream/genes/genbank"
-	"github.com/porestream/porestream/textfile"
 )
 
 // place identifies a gene: its contig, strand and stop.
@@ -34,25 +32,10 @@ type coding struct {
 
 // load reads the coding sequences of GFF3. Rows of one sequence have one ID, or one Parent.
 func load(path string) ([]*coding, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := textfile.NewReader(f, 1<<20)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	byID := map[string]*coding{}
 	symbols := map[string][]string{} // of genes and transcripts, by ID
 	var list []*coding
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		column := strings.Split(lines.Text(), "\t")
-		if len(column) != 9 {
-			continue
-		}
+	err := eachRow(path, func(column []string) error {
 		attributes := map[string]string{}
 		for _, a := range strings.Split(column[8], ";") {
 			key, v, _ := strings.Cut(a, "=")
@@ -65,15 +48,15 @@ func load(path string) ([]*coding, error) {
 			symbols[id] = symbols[attributes["Parent"]]
 		}
 		if column[2] != "CDS" && column[2] != "pseudogene" {
-			continue
+			return nil
 		}
 		low, err := strconv.Atoi(column[3])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		high, err := strconv.Atoi(column[4])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		c := byID[id]
 		if c == nil || id == "" {
@@ -85,6 +68,10 @@ func load(path string) ([]*coding, error) {
 		}
 		c.low, c.high = min(c.low, low), max(c.high, high)
 		c.parts = append(c.parts, genbank.Span{Start: low, End: high})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range list {
 		c.start, c.stop = c.low, c.high
@@ -92,7 +79,25 @@ func load(path string) ([]*coding, error) {
 			c.start, c.stop = c.high, c.low
 		}
 	}
-	return list, lines.Err()
+	return list, nil
+}
+
+// eachRow gives the nine columns of each row of GFF3.
+func eachRow(path string, do func(column []string) error) error {
+	return reading(path, func(r io.Reader) error {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			column := strings.Split(lines.Text(), "\t")
+			if len(column) != 9 {
+				continue
+			}
+			if err := do(column); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	})
 }
 
 // symbolsOf are the names of a gene; none if its name is but its number.

@@ -79,21 +79,29 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("%q: want prior, convert, record, compare, rna or names", args[0])
 }
 
-func read(path string) ([]*genbank.Record, error) {
+func read(path string) (records []*genbank.Record, err error) {
+	err = reading(path, func(r io.Reader) (err error) {
+		records, err = genbank.Read(r)
+		return err
+	})
+	return records, err
+}
+
+// reading has a text file, which may be compressed, read. Its name is in the error.
+func reading(path string, do func(io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	r, err := textfile.NewReader(f, 1<<20)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = do(r)
 	}
-	records, err := genbank.Read(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return records, nil
+	return nil
 }
 
 // prior learns from all records but those left out.

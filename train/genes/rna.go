@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
-
-	"github.com/porestream/porestream/textfile"
 )
 
 // geneOfRNA is a row of rRNA or tRNA.
@@ -20,29 +16,17 @@ type geneOfRNA struct {
 
 // loadRNA reads the genes of ribosomal and transfer RNA of GFF3.
 func loadRNA(path string) ([]geneOfRNA, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := textfile.NewReader(f, 1<<20)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	var list []geneOfRNA
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		column := strings.Split(lines.Text(), "\t")
-		if len(column) != 9 || column[2] != "rRNA" && column[2] != "tRNA" {
-			continue
+	err := eachRow(path, func(column []string) (err error) {
+		if column[2] != "rRNA" && column[2] != "tRNA" {
+			return nil
 		}
 		g := geneOfRNA{contig: column[0], kind: column[2], reverse: column[6] == "-"}
 		if g.low, err = strconv.Atoi(column[3]); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		if g.high, err = strconv.Atoi(column[4]); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		for _, a := range strings.Split(column[8], ";") {
 			if value, ok := strings.CutPrefix(a, "product="); ok {
@@ -53,11 +37,9 @@ func loadRNA(path string) ([]geneOfRNA, error) {
 			g.product = ribosomalByLength(g.high - g.low + 1)
 		}
 		list = append(list, g)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return list, nil
+		return nil
+	})
+	return list, err
 }
 
 // ribosomalByLength is what ribosomal RNA is where the annotation doesn't say: Ensembl Bacteria has no products.

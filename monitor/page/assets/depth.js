@@ -4,9 +4,9 @@ import { ask } from "./api.js";
 import { byId, colour, Drawing, element, keyed, setAttribute, setText } from "./dom.js";
 import { percent, si, ticks, whole, words } from "./format.js";
 import { contigKey } from "./store.js";
+import { Stretch } from "./stretch.js";
 
 const margin = { left: 46, right: 12, top: 30, bottom: 24 };
-const smallest = 40; // bases that can be shown across
 
 export class DepthView {
   #store;
@@ -14,17 +14,14 @@ export class DepthView {
   #viewed;
   #contigs = [];
   #shown = null;
-  #from = 0;
-  #to = 0;
   #zoom = null; // DepthZoom of about what is shown
   #asked = 0;
   #abort = null;
   #drawing;
-  #pointers = new Map();
+  #stretch;
   #hover = -1;
   #ticks = []; // variants of the contig, by position
   #ticksOf = "";
-  #moved = false;
 
   /** `open(id)` shows a variant; `viewed(sample, contig, from, to)` is told of a stretch that somebody chose here. */
   constructor(store, open, viewed) {
@@ -37,16 +34,16 @@ export class DepthView {
     this.readout = byId("depth-readout");
     this.#drawing = new Drawing(this.canvas, (context, width, height) => this.#draw(context, width, height));
     this.picker.addEventListener("change", () => this.#choose(this.picker.value));
-    byId("depth-in").addEventListener("click", () => this.#scale(0.5));
-    byId("depth-out").addEventListener("click", () => this.#scale(2));
-    byId("depth-whole").addEventListener("click", () => this.#whole());
-    this.frame.addEventListener("keydown", (e) => this.#key(e));
-    this.canvas.addEventListener("wheel", (e) => this.#wheel(e), { passive: false });
-    this.canvas.addEventListener("pointerdown", (e) => this.#down(e));
-    this.canvas.addEventListener("pointermove", (e) => this.#move(e));
+    this.#stretch = new Stretch(this, "depth", {
+      margin,
+      length: () => this.#shown?.length ?? 0,
+      changed: (tell) => this.#changed(tell),
+      hover: (x) => this.#point(x),
+      still: 2,
+    });
     for (const name of ["pointerup", "pointercancel"]) this.canvas.addEventListener(name, (e) => this.#up(e));
     this.canvas.addEventListener("pointerleave", () => this.#point(-1));
-    this.canvas.addEventListener("dblclick", (e) => this.#scale(0.25, this.#position(e.offsetX)));
+    this.canvas.addEventListener("dblclick", (e) => this.#stretch.scale(0.25, this.#stretch.position(e.offsetX)));
   }
 
   /** Depth has changed. */
@@ -105,7 +102,7 @@ export class DepthView {
     const key = `${sample}\n${contig}`;
     if (!this.#store.contigs.has(key)) return;
     if (!this.#shown || contigKey(this.#shown) !== key) this.#choose(key);
-    this.#view(position - 1 - 250, position - 1 + 250);
+    this.#stretch.view(position - 1 - 250, position - 1 + 250);
     this.focus();
   }
 
@@ -114,7 +111,7 @@ export class DepthView {
     const key = `${sample}\n${contig}`;
     if (!this.#store.contigs.has(key)) return;
     if (!this.#shown || contigKey(this.#shown) !== key) this.#choose(key, false);
-    this.#view(from, to, false);
+    this.#stretch.view(from, to, false);
   }
 
   #choose(key, tell = true) {
@@ -123,37 +120,14 @@ export class DepthView {
     this.#shown = c;
     this.picker.value = key;
     this.#ticksOf = "";
-    this.#view(0, c.length, tell);
+    this.#stretch.view(0, c.length, tell);
   }
 
-  #whole() {
-    if (this.#shown) this.#view(0, this.#shown.length);
-  }
-
-  #view(from, to, tell = true) {
-    const c = this.#shown;
-    if (!c) return;
-    const span = Math.min(c.length, Math.max(smallest, to - from));
-    from = Math.min(Math.max(0, from), c.length - span);
-    this.#from = from;
-    this.#to = from + span;
+  #changed(tell) {
     this.#tell();
     this.#drawing.request();
     this.#refine(120);
-    if (tell) this.#viewed(c.sample, c.name, this.#from, this.#to);
-  }
-
-  #scale(factor, around = (this.#from + this.#to) / 2) {
-    const c = this.#shown;
-    if (!c) return;
-    const span = Math.min(c.length, Math.max(smallest, (this.#to - this.#from) * factor));
-    const share = (around - this.#from) / (this.#to - this.#from || 1);
-    this.#view(around - share * span, around + (1 - share) * span);
-  }
-
-  #pan(share) {
-    const span = this.#to - this.#from;
-    this.#view(this.#from + share * span, this.#to + share * span);
+    if (tell) this.#viewed(this.#shown.sample, this.#shown.name, this.#stretch.from, this.#stretch.to);
   }
 
   // Asks for finer bins once the view has stood still for `pause` ms, if the overview is
@@ -161,8 +135,8 @@ export class DepthView {
   #refine(pause) {
     clearTimeout(this.#asked);
     const c = this.#shown;
-    const width = this.#plotWidth();
-    const span = this.#to - this.#from;
+    const width = this.#stretch.across;
+    const span = this.#stretch.span;
     if (!c || width <= 0) return;
     if (span >= c.length * 0.999 || span / c.bin > width) {
       this.#zoom = null;
@@ -172,8 +146,8 @@ export class DepthView {
       this.#abort?.abort();
       this.#abort = new AbortController();
       // A little more than what is seen, so that panning shows something at once.
-      const from = Math.max(0, Math.floor(this.#from - span / 2));
-      const to = Math.min(c.length, Math.ceil(this.#to + span / 2));
+      const from = Math.max(0, Math.floor(this.#stretch.from - span / 2));
+      const to = Math.min(c.length, Math.ceil(this.#stretch.to + span / 2));
       try {
         const zoom = await ask(
           "/api/depth",
@@ -188,18 +162,10 @@ export class DepthView {
     }, pause);
   }
 
-  #plotWidth() {
-    return this.canvas.clientWidth - margin.left - margin.right;
-  }
-
-  #position(x) {
-    return this.#from + ((x - margin.left) / this.#plotWidth()) * (this.#to - this.#from);
-  }
-
   #bins() {
     const z = this.#zoom;
     const c = this.#shown;
-    if (z && z.contig === c.name && z.sample === c.sample && z.from <= this.#from + z.bin && z.to >= this.#to - z.bin && z.bin < c.bin) return z;
+    if (z && z.contig === c.name && z.sample === c.sample && z.from <= this.#stretch.from + z.bin && z.to >= this.#stretch.to - z.bin && z.bin < c.bin) return z;
     return c;
   }
 
@@ -222,11 +188,11 @@ export class DepthView {
     if (!c) return;
     const across = width - margin.left - margin.right;
     const down = height - margin.top - margin.bottom;
-    const span = this.#to - this.#from;
-    const x = (position) => margin.left + ((position - this.#from) / span) * across;
+    const span = this.#stretch.span;
+    const x = (position) => margin.left + ((position - this.#stretch.from) / span) * across;
     const { from, bin, depths } = coarser(this.#bins(), (1.5 * span) / across);
-    const first = Math.max(0, Math.floor((this.#from - from) / bin));
-    const last = Math.min(depths.length, Math.ceil((this.#to - from) / bin));
+    const first = Math.max(0, Math.floor((this.#stretch.from - from) / bin));
+    const last = Math.min(depths.length, Math.ceil((this.#stretch.to - from) / bin));
     let most = 0;
     for (let i = first; i < last; i++) most = Math.max(most, depths[i]);
     const top = niceTop(Math.max(most, c.mean, 1));
@@ -247,12 +213,12 @@ export class DepthView {
     }
     context.textBaseline = "top";
     context.textAlign = "center";
-    for (const t of ticks(this.#from, this.#to, across / 110)) {
-      const text = span > 5e6 ? `${(t / 1e6).toFixed(span > 2e7 ? 0 : 1)} Mb` : span > 2e4 ? `${whole(t / 1e3)} kb` : whole(t + (span < 1000 ? 1 : 0));
-      const half = context.measureText(text).width / 2;
-      const at = x(t + (span < 1000 ? 0.5 : 0));
+    for (const position of ticks(this.#stretch.from, this.#stretch.to, across / 110)) {
+      const tick = this.#stretch.tick(position);
+      const half = context.measureText(tick.text).width / 2;
+      const at = x(tick.at);
       if (at - half < margin.left - 14 || at + half > width) continue;
-      context.fillText(text, at, height - margin.bottom + 7);
+      context.fillText(tick.text, at, height - margin.bottom + 7);
       context.beginPath();
       context.moveTo(at, height - margin.bottom);
       context.lineTo(at, height - margin.bottom + 4);
@@ -302,7 +268,7 @@ export class DepthView {
     context.globalAlpha = 1;
 
     // The severe ones last, so that nothing hides them; heads only where there is room.
-    const seen = this.#variants().filter((v) => v.pos - 1 >= this.#from && v.pos - 1 <= this.#to);
+    const seen = this.#variants().filter((v) => v.pos - 1 >= this.#stretch.from && v.pos - 1 <= this.#stretch.to);
     const heads = seen.length < across / 9;
     for (const impact of ["MODIFIER", "LOW", "MODERATE", "HIGH"]) {
       context.fillStyle = colour(impactVariable(impact));
@@ -347,14 +313,13 @@ export class DepthView {
   #tell() {
     const c = this.#shown;
     if (!c) return;
-    const all = this.#to - this.#from >= c.length * 0.999;
     setText(byId("depth-sum"), `mean ${c.mean.toFixed(1)}×, ${percent(c.covered)} covered`);
-    setText(byId("depth-range"), all ? `all ${whole(c.length)} bases` : `${whole(this.#from + 1)}–${whole(this.#to)} (${si(this.#to - this.#from)}b)`);
-    const n = this.#variants().filter((v) => v.pos > this.#from && v.pos <= this.#to).length;
+    setText(byId("depth-range"), this.#stretch.words());
+    const n = this.#variants().filter((v) => v.pos > this.#stretch.from && v.pos <= this.#stretch.to).length;
     setAttribute(
       this.canvas,
       "aria-label",
-      `Depth along ${c.name} of sample ${c.sample}, bases ${whole(this.#from + 1)} to ${whole(this.#to)} of ${whole(c.length)}: mean ${c.mean.toFixed(1)} reads, ${percent(c.covered)} covered, ${whole(n)} variants.`,
+      `Depth along ${c.name} of sample ${c.sample}, bases ${whole(this.#stretch.from + 1)} to ${whole(this.#stretch.to)} of ${whole(c.length)}: mean ${c.mean.toFixed(1)} reads, ${percent(c.covered)} covered, ${whole(n)} variants.`,
     );
   }
 
@@ -366,7 +331,7 @@ export class DepthView {
       setText(this.readout, "");
       return;
     }
-    this.#hover = this.#position(x);
+    this.#hover = this.#stretch.position(x);
     const { from, bin, depths } = this.#bins();
     const depth = depths[Math.floor((this.#hover - from) / bin)];
     const v = this.#near(x);
@@ -377,8 +342,8 @@ export class DepthView {
 
   // The variant whose tick is under the pointer.
   #near(x) {
-    const reach = (7 / this.#plotWidth()) * (this.#to - this.#from);
-    const at = this.#position(x);
+    const reach = (7 / this.#stretch.across) * this.#stretch.span;
+    const at = this.#stretch.position(x);
     let best = null;
     for (const v of this.#variants()) {
       const distance = Math.abs(v.pos - 0.5 - at);
@@ -387,68 +352,10 @@ export class DepthView {
     return best;
   }
 
-  #wheel(e) {
-    // A page that zooms whenever the pointer comes past can't be scrolled: Ctrl or a
-    // click on the picture first.
-    const focused = this.frame.contains(document.activeElement);
-    if (!e.ctrlKey && !e.metaKey && !focused) return;
-    e.preventDefault();
-    if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.#pan(e.deltaX / 1000);
-    else this.#scale(Math.exp(Math.max(-0.5, Math.min(0.5, e.deltaY / 300))), this.#position(e.offsetX));
-  }
-
-  #down(e) {
-    this.#pointers.set(e.pointerId, { x: e.offsetX });
-    this.canvas.setPointerCapture(e.pointerId);
-    this.#moved = false;
-    if (e.pointerType === "mouse") this.frame.focus({ preventScroll: true });
-  }
-
-  #move(e) {
-    const before = this.#pointers.get(e.pointerId);
-    if (!before) {
-      this.#point(e.offsetX);
-      return;
-    }
-    const others = [...this.#pointers.entries()].filter(([id]) => id !== e.pointerId);
-    if (Math.abs(e.offsetX - before.x) > 2) this.#moved = true;
-    if (others.length === 0) {
-      if (this.#moved) {
-        this.#pan((before.x - e.offsetX) / this.#plotWidth());
-        before.x = e.offsetX;
-      }
-    } else {
-      const other = others[0][1].x;
-      const [was, is] = [Math.abs(before.x - other), Math.abs(e.offsetX - other)];
-      if (was > 4 && is > 4) this.#scale(was / is, this.#position((e.offsetX + other) / 2));
-      before.x = e.offsetX;
-    }
-  }
-
   #up(e) {
-    this.#pointers.delete(e.pointerId);
-    if (this.#moved || e.type !== "pointerup") return;
+    if (this.#stretch.dragged || e.type !== "pointerup") return;
     const v = this.#near(e.offsetX);
     if (v && e.offsetY < margin.top + 10) this.#open(v.id);
-  }
-
-  #key(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target !== this.frame) return;
-    const todo = {
-      ArrowLeft: () => this.#pan(-0.2),
-      ArrowRight: () => this.#pan(0.2),
-      ArrowUp: () => this.#scale(0.5),
-      ArrowDown: () => this.#scale(2),
-      "+": () => this.#scale(0.5),
-      "=": () => this.#scale(0.5),
-      "-": () => this.#scale(2),
-      Home: () => this.#whole(),
-      0: () => this.#whole(),
-    }[e.key];
-    if (!todo) return;
-    e.preventDefault();
-    e.stopPropagation();
-    todo();
   }
 }
 

@@ -4,9 +4,9 @@
 import { ask } from "./api.js";
 import { byId, colour, Drawing, element, keyed, setAttribute, setText } from "./dom.js";
 import { count, percent, si, ticks, whole } from "./format.js";
+import { Stretch } from "./stretch.js";
 
 const margin = { left: 46, right: 12, top: 8, bottom: 24 };
-const smallest = 40; // bases that can be shown across
 const gap = 8; // between the strands, where the line of what is FINAL stands
 
 /** How long (ms) counts may be old while new ones come. */
@@ -30,15 +30,13 @@ export class MethylationView {
   #moved;
   #tracks = [];
   #shown = null;
-  #from = 0;
-  #to = 0;
   #zoom = null;
   #asked = 0; // timer of the next question
   #due = 0; // when it is due
   #abort = null;
   #failed = false;
   #drawing;
-  #pointers = new Map();
+  #stretch;
   #chosen = null; // { bin, strand } of the zoom
 
   /** `moved(sample, contig, from, to)` is told of a stretch that somebody chose here. */
@@ -55,14 +53,13 @@ export class MethylationView {
     new ResizeObserver(() => this.#refine(200)).observe(this.canvas);
     this.picker.addEventListener("change", () => this.#choose(this.picker.value, this.codes.value));
     this.codes.addEventListener("change", () => this.#code(this.codes.value));
-    byId("methylation-in").addEventListener("click", () => this.#scale(0.5));
-    byId("methylation-out").addEventListener("click", () => this.#scale(2));
-    byId("methylation-whole").addEventListener("click", () => this.#whole());
-    this.frame.addEventListener("keydown", (e) => this.#key(e));
-    this.canvas.addEventListener("wheel", (e) => this.#wheel(e), { passive: false });
-    this.canvas.addEventListener("pointerdown", (e) => this.#down(e));
-    this.canvas.addEventListener("pointermove", (e) => this.#move(e));
-    for (const name of ["pointerup", "pointercancel"]) this.canvas.addEventListener(name, (e) => this.#pointers.delete(e.pointerId));
+    this.#stretch = new Stretch(this, "methylation", {
+      margin,
+      length: () => this.#shown?.length ?? 0,
+      changed: (tell) => this.#changed(tell),
+      hover: (x, y) => this.#point(x, y),
+      keys: (e) => (e.shiftKey ? { ArrowLeft: () => this.#step(-1), ArrowRight: () => this.#step(1) } : {}),
+    });
     this.canvas.addEventListener("pointerleave", () => this.#point(-1, 0));
   }
 
@@ -90,10 +87,10 @@ export class MethylationView {
       return;
     }
     const before = this.#shown;
-    const all = this.#from <= 0 && this.#to >= before.length;
+    const all = this.#stretch.from <= 0 && this.#stretch.to >= before.length;
     this.#shown = known;
     this.#listCodes();
-    if (all) this.#to = known.length;
+    if (all) this.#stretch.to = known.length;
     this.#tell();
     if (before !== known) this.#refine(settle);
   }
@@ -113,7 +110,7 @@ export class MethylationView {
     const key = `${sample}\n${contig}`;
     if (!this.#shown || !this.#tracks.some((t) => placeKey(t) === key)) return;
     if (placeKey(this.#shown) !== key) this.#choose(key, this.codes.value, false);
-    this.#view(from, to, false);
+    this.#stretch.view(from, to, false);
   }
 
   #choose(key, code, tell = true) {
@@ -124,7 +121,7 @@ export class MethylationView {
     this.#zoom = null;
     this.picker.value = key;
     this.#listCodes();
-    this.#view(0, track.length, tell);
+    this.#stretch.view(0, track.length, tell);
   }
 
   #code(code) {
@@ -132,7 +129,7 @@ export class MethylationView {
     if (!track) return;
     this.#shown = track;
     this.#zoom = null;
-    this.#view(this.#from, this.#to, false);
+    this.#stretch.view(this.#stretch.from, this.#stretch.to, false);
   }
 
   #listCodes() {
@@ -144,35 +141,13 @@ export class MethylationView {
     this.codes.value = this.#shown.code;
   }
 
-  #whole() {
-    if (this.#shown) this.#view(0, this.#shown.length);
-  }
-
-  #view(from, to, tell = true) {
-    const t = this.#shown;
-    if (!t) return;
-    const span = Math.min(t.length, Math.max(smallest, to - from));
-    from = Math.min(Math.max(0, from), t.length - span);
-    this.#from = from;
-    this.#to = from + span;
+  #changed(tell) {
     this.#chosen = null;
     setText(this.readout, "");
     this.#tell();
     this.#drawing.request();
     this.#refine(120);
-    if (tell) this.#moved(t.sample, t.name, this.#from, this.#to);
-  }
-
-  #scale(factor, around = (this.#from + this.#to) / 2) {
-    const span = this.#to - this.#from;
-    const share = (around - this.#from) / (span || 1);
-    const next = Math.min(this.#shown?.length ?? 0, Math.max(smallest, span * factor));
-    this.#view(around - share * next, around + (1 - share) * next);
-  }
-
-  #pan(share) {
-    const span = this.#to - this.#from;
-    this.#view(this.#from + share * span, this.#to + share * span);
+    if (tell) this.#moved(this.#shown.sample, this.#shown.name, this.#stretch.from, this.#stretch.to);
   }
 
   // Asks for what is in sight in `pause` ms, or when an earlier question is due: revisions that come all the time
@@ -190,15 +165,15 @@ export class MethylationView {
 
   async #load() {
     const t = this.#shown;
-    const across = this.#across();
+    const across = this.#stretch.across;
     if (!t || across <= 0) return;
     this.#abort?.abort();
     const abort = new AbortController();
     this.#abort = abort;
-    const span = this.#to - this.#from;
+    const span = this.#stretch.span;
     // A little more than what is seen, so that moving shows something at once.
-    const from = Math.max(0, Math.floor(this.#from - span / 4));
-    const to = Math.min(t.length, Math.ceil(this.#to + span / 4));
+    const from = Math.max(0, Math.floor(this.#stretch.from - span / 4));
+    const to = Math.min(t.length, Math.ceil(this.#stretch.to + span / 4));
     const bins = Math.min(4000, Math.max(1, Math.ceil(((to - from) / span) * (across / 2))));
     try {
       const zoom = await ask("/api/methylation", { sample: t.sample, contig: t.name, code: t.code, from, to, bins }, abort.signal);
@@ -218,21 +193,13 @@ export class MethylationView {
     this.#drawing.request();
   }
 
-  #across() {
-    return this.canvas.clientWidth - margin.left - margin.right;
-  }
-
-  #position(x) {
-    return this.#from + ((x - margin.left) / this.#across()) * (this.#to - this.#from);
-  }
-
   #draw(context, width, height) {
     const t = this.#shown;
     if (!t) return;
     const across = width - margin.left - margin.right;
     const lane = (height - margin.top - margin.bottom - gap) / 2;
-    const span = this.#to - this.#from;
-    const x = (position) => margin.left + ((position - this.#from) / span) * across;
+    const span = this.#stretch.span;
+    const x = (position) => margin.left + ((position - this.#stretch.from) / span) * across;
     const lanes = [
       { base: margin.top + lane, sign: -1, paint: "--methylation-forward", name: "+" },
       { base: margin.top + lane + gap, sign: 1, paint: "--methylation-reverse", name: "−" },
@@ -259,12 +226,12 @@ export class MethylationView {
     context.strokeStyle = colour("--grid");
     context.textBaseline = "top";
     context.textAlign = "center";
-    for (const tick of ticks(this.#from, this.#to, across / 110)) {
-      const text = span > 5e6 ? `${(tick / 1e6).toFixed(span > 2e7 ? 0 : 1)} Mb` : span > 2e4 ? `${whole(tick / 1e3)} kb` : whole(tick + (span < 1000 ? 1 : 0));
-      const half = context.measureText(text).width / 2;
-      const at = x(tick + (span < 1000 ? 0.5 : 0));
+    for (const position of ticks(this.#stretch.from, this.#stretch.to, across / 110)) {
+      const tick = this.#stretch.tick(position);
+      const half = context.measureText(tick.text).width / 2;
+      const at = x(tick.at);
       if (at - half < margin.left - 14 || at + half > width) continue;
-      context.fillText(text, at, height - margin.bottom + 7);
+      context.fillText(tick.text, at, height - margin.bottom + 7);
     }
     const z = this.#zoom;
     if (!z) return;
@@ -317,7 +284,7 @@ export class MethylationView {
   }
 
   #inSight(z) {
-    return [Math.max(0, Math.floor((this.#from - z.from) / z.bin)), Math.min(z.states.length, Math.ceil((this.#to - z.from) / z.bin))];
+    return [Math.max(0, Math.floor((this.#stretch.from - z.from) / z.bin)), Math.min(z.states.length, Math.ceil((this.#stretch.to - z.from) / z.bin))];
   }
 
   #tell() {
@@ -326,8 +293,7 @@ export class MethylationView {
     const state = t.final === t.stretches ? "FINAL" : t.final === 0 ? "PROVISIONAL" : `PROVISIONAL, ${whole(t.final)} of ${count(t.stretches, "stretch", "stretches")} FINAL`;
     setText(byId("methylation-sum"), `${modification(t.code)}: ${percent(t.modified / t.valid)} of ${si(t.valid)} calls, ${count(t.sites, "site", "sites")}`);
     setText(byId("methylation-state"), state);
-    const all = this.#to - this.#from >= t.length * 0.999;
-    setText(byId("methylation-range"), all ? `all ${whole(t.length)} bases` : `${whole(this.#from + 1)}–${whole(this.#to)} (${si(this.#to - this.#from)}b)`);
+    setText(byId("methylation-range"), this.#stretch.words());
     const notes = [];
     const z = this.#zoom;
     if (t.coarse > 0) notes.push(`${count(t.coarse, "stretch is", "stretches are")} known by sums only: more sites than the page's server holds.`);
@@ -335,7 +301,7 @@ export class MethylationView {
     if (z) notes.push(`${z.bin === 1 ? "A bar is a site." : `A bar is the mean of ${whole(z.bin)} bases.`} The pale bar is the depth of calls that count, at most ${whole(deepest(z, ...this.#inSight(z)))}.`);
     setText(byId("methylation-note"), notes.join(" "));
     const said = z ? this.#inWords(z) : "";
-    setAttribute(this.canvas, "aria-label", `${modification(t.code)} along ${t.name} of sample ${t.sample}, bases ${whole(this.#from + 1)} to ${whole(this.#to)} of ${whole(t.length)}, ${state}${said}.`);
+    setAttribute(this.canvas, "aria-label", `${modification(t.code)} along ${t.name} of sample ${t.sample}, bases ${whole(this.#stretch.from + 1)} to ${whole(this.#stretch.to)} of ${whole(t.length)}, ${state}${said}.`);
   }
 
   #inWords(z) {
@@ -387,8 +353,8 @@ export class MethylationView {
       return;
     }
     const strand = y < margin.top + (this.canvas.clientHeight - margin.top - margin.bottom) / 2 ? 0 : 1;
-    const middle = Math.floor((this.#position(x) - z.from) / z.bin);
-    const reach = Math.ceil(((7 / this.#across()) * (this.#to - this.#from)) / z.bin);
+    const middle = Math.floor((this.#stretch.position(x) - z.from) / z.bin);
+    const reach = Math.ceil(((7 / this.#stretch.across) * this.#stretch.span) / z.bin);
     for (let d = 0; d <= reach; d++) {
       for (const bin of [middle - d, middle + d]) {
         if (z.strands[strand].valid[bin] > 0) {
@@ -398,55 +364,6 @@ export class MethylationView {
       }
     }
     this.#show(null);
-  }
-
-  #wheel(e) {
-    const focused = this.frame.contains(document.activeElement);
-    if (!e.ctrlKey && !e.metaKey && !focused) return;
-    e.preventDefault();
-    if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) this.#pan(e.deltaX / 1000);
-    else this.#scale(Math.exp(Math.max(-0.5, Math.min(0.5, e.deltaY / 300))), this.#position(e.offsetX));
-  }
-
-  #down(e) {
-    this.#pointers.set(e.pointerId, e.offsetX);
-    this.canvas.setPointerCapture(e.pointerId);
-    if (e.pointerType === "mouse") this.frame.focus({ preventScroll: true });
-  }
-
-  #move(e) {
-    const before = this.#pointers.get(e.pointerId);
-    if (before === undefined) {
-      this.#point(e.offsetX, e.offsetY);
-      return;
-    }
-    const other = [...this.#pointers].find(([id]) => id !== e.pointerId)?.[1];
-    if (other === undefined) {
-      this.#pan((before - e.offsetX) / this.#across());
-    } else {
-      const [was, is] = [Math.abs(before - other), Math.abs(e.offsetX - other)];
-      if (was > 4 && is > 4) this.#scale(was / is, this.#position((e.offsetX + other) / 2));
-    }
-    this.#pointers.set(e.pointerId, e.offsetX);
-  }
-
-  #key(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target !== this.frame) return;
-    const todo = {
-      ArrowLeft: () => (e.shiftKey ? this.#step(-1) : this.#pan(-0.2)),
-      ArrowRight: () => (e.shiftKey ? this.#step(1) : this.#pan(0.2)),
-      ArrowUp: () => this.#scale(0.5),
-      ArrowDown: () => this.#scale(2),
-      "+": () => this.#scale(0.5),
-      "=": () => this.#scale(0.5),
-      "-": () => this.#scale(2),
-      Home: () => this.#whole(),
-      0: () => this.#whole(),
-    }[e.key];
-    if (!todo) return;
-    e.preventDefault();
-    e.stopPropagation();
-    todo();
   }
 }
 
