@@ -107,21 +107,23 @@ func (w *Watch) Models() []*biomarker.Model {
 }
 
 // Attach gives the models their networks, which a [Tracker] needs to answer their rules. It belongs before the first tracker. A
-// network is asked by several trackers at once.
+// network is asked by several trackers at once. An error has a line for each model whose network can't be had.
 func (w *Watch) Attach(network func(*biomarker.Model) (biomarker.Network, error)) error {
 	opened := map[*biomarker.Model]biomarker.Network{}
+	var faults []error
 	for _, u := range w.uses {
-		if opened[u.model] == nil {
-			n, err := network(u.model)
-			if err != nil {
+		n, tried := opened[u.model]
+		if !tried {
+			var err error
+			if n, err = network(u.model); err != nil {
 				asks := u.answers[0]
-				return fmt.Errorf("%s:%d: rule %q: model %w", asks.panel.path, asks.rule.model.line, asks.rule.id, err)
+				faults = append(faults, fmt.Errorf("%s:%d: rule %q: model %w", asks.panel.path, asks.rule.model.line, asks.rule.id, err))
 			}
 			opened[u.model] = n
 		}
-		u.network = opened[u.model]
+		u.network = n
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 var errNoNetwork = errors.New("the panel asks a model, and its network was not opened")

@@ -18,6 +18,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/watchlist"
+	"github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/watchlist/ready"
 )
 
@@ -35,9 +36,9 @@ func panelCommand() *cobra.Command {
 }
 
 type panelCheckConfig struct {
-	reference, format string
-	genes             processor.Genes
-	log               cli.LogFlags
+	reference, format, library string
+	genes                      processor.Genes
+	log                        cli.LogFlags
 }
 
 func panelCheckCommand() *cobra.Command {
@@ -46,9 +47,10 @@ func panelCheckCommand() *cobra.Command {
 		Use:   "check --ref FASTA [--gff GFF3] PANEL...",
 		Short: "Check panels against a reference and its genes",
 		Long: `Writes a line for each rule, and for each allele of rules that name several:
-what it means on the reference, and the depth that NEGATIVE needs. A panel with
-faults is refused: they are reported with file and line, and the exit code is 1. PANEL
-is a file, or the name of a ready panel (pore panel ls).`,
+what it means on the reference, and the depth that NEGATIVE needs. The networks of
+models are opened, as a processor does, and have to answer samples that are made up.
+A panel with faults is refused: they are reported with file and line, and the exit
+code is 1. PANEL is a file, or the name of a ready panel (pore panel ls).`,
 		Example: `  pore panel check --ref ref.fa --gff genes.gff3 panel.yaml`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,11 +61,12 @@ is a file, or the name of a ready panel (pore panel ls).`,
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")
 	cfg.genes.Register(flags)
 	flags.StringVar(&cfg.format, "format", "tsv", "tsv or json (one object per line)")
+	flags.StringVar(&cfg.library, "ort-lib", "", "ONNX Runtime library, for panels that ask models; else the environment variable ORT_LIB")
 	cfg.log.Register(flags, slog.LevelWarn)
 	return cmd
 }
 
-func checkPanels(ctx context.Context, cfg panelCheckConfig, paths []string, stdout, stderr io.Writer) error {
+func checkPanels(ctx context.Context, cfg panelCheckConfig, paths []string, stdout, stderr io.Writer) (err error) {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the panels are about")
 	}
@@ -86,6 +89,11 @@ func checkPanels(ctx context.Context, cfg panelCheckConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
+	opened, err := attachModels(w, cfg.library, logger, stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
 	for _, warning := range w.Warnings() {
 		fmt.Fprintln(stderr, "warning:", warning)
 	}
@@ -129,10 +137,24 @@ func newWatch(g *genome.Genome, annotator *annotate.Annotator, paths []string, s
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
-		fmt.Fprintln(stderr, err)
-		return nil, fmt.Errorf("the panels can't be used as they are: see the lines above")
+		return nil, refused(err, stderr)
 	}
 	return w, nil
+}
+
+// attachModels opens the networks of the models that panels ask, and reports all faults.
+func attachModels(w *watchlist.Watch, library string, logger *slog.Logger, stderr io.Writer) (network.Networks, error) {
+	opened, err := network.Attach(w, library, logger)
+	if err != nil {
+		return nil, refused(err, stderr)
+	}
+	return opened, nil
+}
+
+// refused writes what is wrong with panels.
+func refused(faults error, stderr io.Writer) error {
+	fmt.Fprintln(stderr, faults)
+	return fmt.Errorf("the panels can't be used as they are: see the lines above")
 }
 
 func panelListCommand() *cobra.Command {

@@ -17,8 +17,6 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/biomarker"
-	watchnetwork "github.com/porestream/porestream/watchlist/network"
 )
 
 type panelAnswerConfig struct {
@@ -90,21 +88,11 @@ func answerLists(ctx context.Context, cfg panelAnswerConfig, panel, path string,
 	if len(w.Models()) == 0 {
 		return fmt.Errorf("%s: no rule asks a model: give one the key model", panel)
 	}
-	var opened []io.Closer
-	defer func() {
-		for _, n := range opened {
-			err = errors.Join(err, n.Close())
-		}
-	}()
-	if err := w.Attach(func(m *biomarker.Model) (biomarker.Network, error) {
-		n, err := watchnetwork.Open(m, cfg.library, logger)
-		if err == nil {
-			opened = append(opened, n)
-		}
-		return n, err
-	}); err != nil {
+	opened, err := attachModels(w, cfg.library, logger, stderr)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
 	out := bufio.NewWriter(stdout)
 	if cfg.format == "tsv" {
 		fmt.Fprintln(out, "#sample\trule\tstate\tprobability\tdrivers\tmissing\treason")

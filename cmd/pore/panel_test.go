@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/variant/network/networktest"
 	"github.com/porestream/porestream/watchlist"
 )
 
@@ -124,4 +129,73 @@ func TestWatchMakeReportsWhatItLeavesOut(t *testing.T) {
 			require.Empty(t, out)
 		}
 	}
+}
+
+// TestPanelCheckOpensItsModels: a network that no processor could use is refused, in the line that a whole run says, and all of them at once.
+func TestPanelCheckOpensItsModels(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ref, genes := filepath.Join(dir, "ref.fa"), filepath.Join(dir, "genes.gff3")
+	panel := filepath.Join(dir, "panel.yaml")
+	write := func(path, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write(ref, ">c\n"+strings.Repeat("TGC", 40)+"\n")
+	write(genes, "##gff-version 3\nc\t.\tgene\t1\t120\t.\t+\t.\tID=gene-G;Name=G;gene_biotype=protein_coding\n"+
+		"c\t.\tmRNA\t1\t120\t.\t+\t.\tID=rna-G;Parent=gene-G\nc\t.\tCDS\t1\t120\t.\t+\t0\tID=cds-G;Parent=rna-G;protein_id=G\n")
+	model := func(name string, onnx []byte, sha string) {
+		features := "residue\tG\t3\tA\nresidue\tG\t9\tV\n"
+		sum := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+		write(filepath.Join(dir, name, "n.onnx"), string(onnx))
+		write(filepath.Join(dir, name, "f.tsv"), features)
+		write(filepath.Join(dir, name, "manifest.toml"), "format = 1\nkind = \"biomarker\"\nname = \""+name+"\"\nversion = \"1\"\ndata = \"d\"\nlicence = \"l\"\n"+
+			"network = {file = \"n.onnx\", sha256 = \""+cmp.Or(sha, sum(onnx))+"\", input = \"examples\", output = \"scores\"}\n"+
+			"features = {file = \"f.tsv\", sha256 = \""+sum([]byte(features))+"\"}\nencoding = {present_from = 0.2}\n"+
+			"[[gene]]\nname = \"G\"\nsequence = \""+strings.Repeat("C", 40)+"\"\n"+
+			"[[output]]\nname = \"o\"\ncalibration = [1.0, 0.0]\nresistant = 0.5\nsusceptible = 0.5\ngenes = [\"G\"]\n")
+	}
+	ask := func(names ...string) {
+		text := "panel: p\nversion: 1\nrules:\n"
+		for _, name := range names {
+			text += "- {id: " + name + ", model: {folder: " + name + ", output: o}}\n"
+		}
+		write(panel, text)
+	}
+	check := func() (stdout, stderr string, err error) {
+		return runWatch(t, "check", "--ref", ref, "--gff", genes, panel)
+	}
+	good := networktest.Spec{Size: 4, Scores: 1}.ONNX(t)
+	model("good", good, "")
+	ask("good")
+	out, _, err := check()
+	require.NoError(t, err)
+	require.Contains(t, out, "p\tgood\tmodel\t")
+
+	model("wide", networktest.Spec{Size: 6, Scores: 1}.ONNX(t), "")
+	model("nan", networktest.Spec{Size: 4, Scores: 1, Bias: func(int) float32 { return float32(math.NaN()) }}.ONNX(t), "")
+	model("cut", good[:len(good)/2], "")
+	model("other", good, strings.Repeat("0", 64))
+	reads := filepath.Join(dir, "reads.fastq")
+	write(reads, "@r\nTGCTGCTGCTGC\n+\nIIIIIIIIIIII\n")
+	want := map[string]string{
+		"wide":  `:4: rule "wide": model wide: n.onnx: network wide: axis 2 of input "examples" is 6, not 4`,
+		"nan":   `:4: rule "nan": model nan: n.onnx: the network gives NaN, which is no finite number`,
+		"cut":   `:4: rule "cut": model cut: n.onnx: reading network cut: `,
+		"other": `:4: rule "other": model `,
+	}
+	for name, line := range want {
+		ask(name)
+		_, stderr, err := check()
+		require.Error(t, err)
+		require.Contains(t, stderr, panel+line)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		_, err = poreWith(t, nil, "run", "--ref", ref, "--gff", genes, "--panel", panel, "--out", filepath.Join(dir, "out"), reads)
+		require.ErrorContains(t, err, strings.TrimSpace(stderr))
+	}
+	ask("wide", "good", "nan")
+	_, stderr, err := check()
+	require.Error(t, err)
+	require.Equal(t, 2, strings.Count(stderr, "\n"), stderr)
+	require.Contains(t, stderr, `:6: rule "nan"`)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -37,6 +36,7 @@ import (
 	"github.com/porestream/porestream/variant/network"
 	variantstage "github.com/porestream/porestream/variant/stage"
 	"github.com/porestream/porestream/watchlist"
+	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	watchstage "github.com/porestream/porestream/watchlist/stage"
 )
 
@@ -143,7 +143,7 @@ type Engines struct {
 	scorer      *sequence.Scorer         // annotate stage; nil: no networks
 	genes       string                   // fingerprint of reference and gene model
 	panels      string                   // fingerprint
-	biomarkers  []io.Closer              // watch stage: networks that panels ask
+	biomarkers  watchnetwork.Networks    // watch stage: those that panels ask
 	index       *minimap.Index
 	aligners    *minimap.Pool // basecall and align stages
 	deciders    *deciders     // adaptive stage; nil without
@@ -399,9 +399,7 @@ func (e *Engines) Close() error {
 	if e.modified != nil {
 		errs = append(errs, e.modified.close())
 	}
-	for _, n := range e.biomarkers {
-		errs = append(errs, n.Close())
-	}
+	errs = append(errs, e.biomarkers.Close())
 	if e.aligners != nil {
 		errs = append(errs, e.aligners.Close())
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/watchlist"
-	"github.com/porestream/porestream/watchlist/biomarker"
 	watchnetwork "github.com/porestream/porestream/watchlist/network"
 	"github.com/porestream/porestream/watchlist/ready"
 )
@@ -52,14 +51,12 @@ func (e *Engines) loadPanels(paths []string, calling *Calling, scored, methylati
 
 // openModels opens the networks of the models that panels ask. Only the watch stage needs them.
 func (e *Engines) openModels(library string, logger *slog.Logger) error {
-	return e.Watch.Attach(func(m *biomarker.Model) (biomarker.Network, error) {
-		n, err := watchnetwork.Open(m, library, logger)
-		if err != nil {
-			return nil, err
-		}
-		e.biomarkers = append(e.biomarkers, n)
-		return n, nil
-	})
+	opened, err := watchnetwork.Attach(e.Watch, library, logger)
+	if err != nil {
+		return firstFault(err)
+	}
+	e.biomarkers = opened
+	return nil
 }
 
 // firstFault is the first line of an error that has one for each fault of a panel:

@@ -84,17 +84,9 @@ type Prediction struct {
 
 // Score has the network compute the answer for a genotype.
 func (m *Model) Score(n Network, g *Genotype) (*Prediction, error) {
-	numbers, err := n.Compute(1, m.input(nil, g, -1, 0))
+	numbers, err := m.compute(n, 1, m.input(nil, g, -1, 0))
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Manifest.Name, err)
-	}
-	if len(numbers) != m.Numbers() {
-		return nil, fmt.Errorf("model %s: the network gives %d numbers, the manifest has outputs of %d", m.Manifest.Name, len(numbers), m.Numbers())
-	}
-	for _, v := range numbers {
-		if math.IsNaN(float64(v)) {
-			return nil, fmt.Errorf("model %s: the network gives NaN", m.Manifest.Name)
-		}
 	}
 	return &Prediction{model: m, genotype: g, numbers: numbers}, nil
 }
@@ -217,7 +209,7 @@ func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 		without.Alleles[c.allele] = Allele{Known: true}
 		inputs = m.input(inputs, &without, -1, 0)
 	}
-	numbers, err := n.Compute(len(changes), inputs)
+	numbers, err := m.compute(n, len(changes), inputs)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Manifest.Name, err)
 	}

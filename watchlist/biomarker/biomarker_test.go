@@ -155,7 +155,7 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 	require.NoError(t, err)
 	g := Genotype{Sites: make([]Site, 1)}
 	_, err = m.Score(constant{1, 2}, &g)
-	require.ErrorContains(t, err, "the network gives 2 numbers, the manifest has outputs of 1")
+	require.ErrorContains(t, err, "the network gives 2 numbers for 1 rows, the manifest has outputs of 1")
 	nan := float32(0)
 	_, err = m.Score(constant{nan / nan}, &g)
 	require.ErrorContains(t, err, "NaN")

@@ -76,12 +76,9 @@ func (j *Prediction) try(n Network, codon int) ([][]float32, error) {
 		with.Sites[codon] = Site{Known: true, Shares: []Share{{Residue: r, Share: 1}}, Depth: with.Sites[codon].Depth}
 		inputs = m.input(inputs, &with, -1, 0)
 	}
-	numbers, err := n.Compute(len(residues), inputs)
+	numbers, err := m.compute(n, len(residues), inputs)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Manifest.Name, err)
-	}
-	if len(numbers) != len(residues)*m.Numbers() {
-		return nil, fmt.Errorf("model %s: the network gives %d numbers for %d rows, the manifest has outputs of %d", m.Manifest.Name, len(numbers), len(residues), m.Numbers())
 	}
 	rows := slices.Collect(slices.Chunk(numbers, m.Numbers()))
 	if j.tried == nil {

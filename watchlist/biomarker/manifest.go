@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 
 	"github.com/porestream/porestream/modelfile/folder"
@@ -167,7 +168,8 @@ func (m *Manifest) validate() error {
 }
 
 func (o *Output) validate(genes map[string]int, check func(ok bool, format string, args ...any)) {
-	check(o.Calibration[0] > 0, "output %s: calibration needs a slope above 0 and an offset", o.Name)
+	slope, offset := o.Calibration[0], o.Calibration[1]
+	check(slope > 0 && slope <= math.MaxFloat32 && math.Abs(offset) <= math.MaxFloat32, "output %s: calibration needs a slope above 0 and an offset, both finite", o.Name)
 	if len(o.Classes) > 0 {
 		check(len(o.Classes) > 1, "output %s: one class alone is no answer", o.Name)
 		check(o.Resistant == 0 && o.Susceptible == 0, "output %s has classes and also resistant or susceptible", o.Name)

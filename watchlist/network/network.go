@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/porestream/porestream/basecall/infer"
+	"github.com/porestream/porestream/watchlist"
 	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
@@ -26,7 +27,36 @@ type Network struct {
 
 var _ biomarker.Network = (*Network)(nil)
 
-// Open opens a model's network. library is ONNX Runtime's; empty means the usual places. The caller must Close it.
+// Networks are those that panels ask.
+type Networks []*Network
+
+// Attach opens the networks of the models that panels ask, and gives them to the panels. An error has a line for each that can't be used, and then none is open.
+func Attach(w *watchlist.Watch, library string, logger *slog.Logger) (Networks, error) {
+	var opened Networks
+	err := w.Attach(func(m *biomarker.Model) (biomarker.Network, error) {
+		n, err := Open(m, library, logger)
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, n)
+		return n, nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return opened, nil
+}
+
+// Close releases the networks. Nobody may be computing.
+func (n Networks) Close() error {
+	var err error
+	for _, one := range n {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+// Open opens a model's network, and has it answer samples that are made up: see [biomarker.Model.Try]. library is ONNX Runtime's; empty means the usual places. The caller must Close it.
 func Open(m *biomarker.Model, library string, logger *slog.Logger) (*Network, error) {
 	n := m.Manifest.Network
 	opened, err := infer.Open(infer.Network{
@@ -42,6 +72,9 @@ func Open(m *biomarker.Model, library string, logger *slog.Logger) (*Network, er
 	}
 	for _, r := range opened.Runners {
 		net.runners <- r
+	}
+	if err := m.Try(net); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %s: %w", m.Manifest.Name, n.File, err), net.Close())
 	}
 	return net, nil
 }

@@ -3,6 +3,7 @@ package network
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -112,6 +113,7 @@ func TestNetworksThatDoNotFit(t *testing.T) {
 		{spec(700, 3).ONNX(t), `axis 2 of output "scores" is 3, not 1`},
 		{[]byte("no network"), "chance: n.onnx: reading network chance: "},
 		{spec(700, 1).ONNX(t)[:1000], "the file is damaged or cut off"},
+		{networktest.Spec{Size: 700, Scores: 1, Bias: func(int) float32 { return float32(math.NaN()) }}.ONNX(t), "chance: n.onnx: the network gives NaN, which is no finite number"},
 	} {
 		m, err := biomarker.Load(folder(t, "g", strings.Repeat("X", 200), 50, tt.onnx))
 		require.NoError(t, err)
@@ -155,13 +157,9 @@ func panel(t testing.TB, models, alleles int) (*genome.Genome, *annotate.Annotat
 	require.NoError(t, err)
 	w, err := watchlist.New(g, a, p)
 	require.NoError(t, err)
-	require.NoError(t, w.Attach(func(m *biomarker.Model) (biomarker.Network, error) {
-		n, err := Open(m, library, nil)
-		if err == nil {
-			t.Cleanup(func() { _ = n.Close() })
-		}
-		return n, err
-	}))
+	opened, err := Attach(w, library, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = opened.Close() })
 	return g, a, w
 }
 
