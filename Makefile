@@ -70,34 +70,45 @@ ours := github.com/porestream/porestream/
 uninstrumented := $(if $(PORESTREAM_TEST_ALL),,$(calculating:%=-gcflags=$(ours)%=-race=false))
 race := $(if $(RACE),-race $(uninstrumented))
 tested = $(if $(RACE),$(or $(shell $(GO) list $(PACKAGES)),$(error go list $(PACKAGES) finds no package)),$(PACKAGES))
-calculate = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$(programs) $(calculating) $(shared) $(twice)),$(tested)))
-others = $(filter-out $(if $(RACE),$(filter-out $(addprefix $(ours),$(twice)),$(calculate)),$(calculate)),$(tested))
+untouched = $(if $(PORESTREAM_TEST_ALL),,$(filter $(addprefix $(ours),$1),$(tested)))
+starts = $(call untouched,$(programs))
+calculate = $(call untouched,$(calculating) $(shared) $(twice))
+others = $(filter-out $(starts) $(call untouched,$(calculating) $(shared)),$(tested))
 # While programs wait for one another, one package more than there are processors has something to do.
-at_once := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-# make lint vets. go test would do it once more, with the dependencies of every package, and again for the race detector.
-unvetted := -vet=off
+AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# make lint vets. go test would do it once more, with the dependencies of every package, and again for the race detector. What debuggers read
+# takes two fifths of the time that linking a test takes.
+unvetted := -vet=off -ldflags=-w
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN
 gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests-$3.json \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(unvetted) $(at_once) $2 -timeout 40m
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(unvetted) -p $(AT_ONCE) $2 -timeout 40m
 else
-gotest = $(GO) test $(unvetted) $(at_once) $2 -timeout 40m $1
+gotest = $(GO) test $(unvetted) -p $(AT_ONCE) $2 -timeout 40m $1
 endif
-test: test-calculating ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
-	@$(MAKE) --no-print-directory test-others
+test: tests-begin ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
+	@for part in programs calculating others; do $(MAKE) --no-print-directory test-$$part || exit; done
+	@$(MAKE) --no-print-directory tests-end
 
-# What test-calculating leaves.
-test-others: deps $(if $(RERUN),$(tools)/gotestsum)
+.PHONY: tests-begin tests-end test-programs test-calculating test-others tools
+# .ci/run has the programs' tests beside the others, and what calculates beside what waits.
+tests-begin: deps $(if $(RERUN),tools)
+	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
+
+test-programs: deps
+	$(if $(starts),$(call gotest,$(starts),,programs))
+
+test-calculating: deps
+	$(if $(calculate),$(call gotest,$(calculate),,calculating))
+
+# What these two leave.
+test-others: deps
 	$(if $(others),$(call gotest,$(others),$(race),others))
 	@$(MAKE) --no-print-directory test-deploy
-	$(if $(RERUN),@cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10)
 
-.PHONY: test-calculating test-others
-# .ci/run begins with these while other things are waited for, and has the others in a step of their own. Which tests failed once is said after each.
-test-calculating: deps $(if $(RERUN),$(tools)/gotestsum)
-	@mkdir -p .cache && rm -f .cache/failed-once-* .cache/tests-*.json
-	$(if $(calculate),$(call gotest,$(calculate),,calculating))
-	$(if $(RERUN),@cat .cache/failed-once-calculating 2>/dev/null || true)
+# Which tests failed once, and which took the longest.
+tests-end:
+	@$(if $(RERUN),cat .cache/failed-once-* 2>/dev/null; echo "the slowest tests:" && cat .cache/tests-*.json | $(tools)/gotestsum tool slowest --num 10,:)
 
 # Modules of their own, so that what they check with is no dependency of Porestream. Without the network, and before their dependencies have been
 # fetched once, they are left out; where CI is set that is a failure.
@@ -262,6 +273,8 @@ vuln: ## look for known vulnerabilities in what the programs call; needs the Go 
 proto: ## regenerate the protobuf code (needs protoc, protoc-gen-go and protoc-gen-go-grpc)
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream -I . stream/streampb/porestream.proto stream/streampb/status.proto annotate/annotatepb/annotation.proto basecall/onnxpb/onnx.proto
 	protoc --go_out=. --go_opt=module=github.com/porestream/porestream --go-grpc_out=. --go-grpc_opt=module=github.com/porestream/porestream -I . push/pushpb/push.proto ingest/minknow/minknowpb/*.proto
+
+tools: $(tools)/golangci-lint $(tools)/gotestsum
 
 $(tools)/golangci-lint:
 	GOBIN=$(CURDIR)/$(tools) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(golangci_version)

@@ -27,6 +27,7 @@ session.run(["logits"], {"signal": signal})[0].astype("<f4").tofile(logits)
 // TestLogitsAreThoseOfPython compares what the engine's session says of windows of real
 // reads, each computed alone, with the package onnxruntime, which has them all at once.
 func TestLogitsAreThoseOfPython(t *testing.T) {
+	testenv.SkipUnchanged(t, "networks")
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "onnxruntime numpy", "onnxruntime", "numpy")
 	reads := recorded(t, testenv.Recordings(t, "reference-model/klebsiella-48.blow5"), 3)
 	c := newCaller(t, referenceModel(t, "deepnano-rnn64"), Config{Batch: 3})

@@ -115,7 +115,7 @@ func (l *Log) String() string {
 	return l.b.String()
 }
 
-// SkipUnchanged skips a test that takes minutes where CI has found that nothing of what it tests has changed since it passed:
+// SkipUnchanged skips a test that takes minutes, or needs gigabytes, where CI has found that nothing of what it tests has changed since it passed:
 // PORESTREAM_UNCHANGED names such groups of tests, separated by commas (.ci/run).
 func SkipUnchanged(tb testing.TB, group string) {
 	tb.Helper()

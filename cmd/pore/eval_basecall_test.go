@@ -139,6 +139,7 @@ func TestEvalBasecallEqualsPysam(t *testing.T) {
 
 // The training's own evaluation of the same reads is the same.
 func TestEvalBasecallEqualsTraining(t *testing.T) {
+	testenv.SkipUnchanged(t, "networks")
 	t.Parallel()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "the training code", "basecall_train", "mappy")
 	ref, reads := simulatedCalls(t)

@@ -15,6 +15,7 @@ import (
 
 // What a panel says of a sample, with all codons or some, is what the training's own network says of it.
 func TestPanelAnswersAsItsModelWasTrained(t *testing.T) {
+	testenv.SkipUnchanged(t, "networks")
 	t.Parallel()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "the training code", "biomarker_train", "sklearn")
 	dir := t.TempDir()

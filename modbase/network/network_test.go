@@ -298,6 +298,7 @@ func TestScoresAreRemoras(t *testing.T) {
 
 // TestTrainedNetworksAreRemoras does the same with the networks in Remora's package, by the package itself.
 func TestTrainedNetworksAreRemoras(t *testing.T) {
+	testenv.SkipUnchanged(t, "networks")
 	folder := testenv.Path(t, "PORESTREAM_REMORA_MODELS", "the folder trained_models of ont-remora 1.1.1")
 	python := testenv.Python(t, "PORESTREAM_REMORA_PYTHON", "ont-remora==1.1.1", "remora")
 	samples, calls := reads()

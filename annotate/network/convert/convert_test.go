@@ -30,6 +30,7 @@ var contexts = map[int]int{4: 80, 8: 400, 12: 2000, 16: 10_000}
 // stateDicts has PyTorch make networks, and returns the folder.
 func stateDicts(t *testing.T) string {
 	t.Helper()
+	testenv.SkipUnchanged(t, "networks")
 	dir := t.TempDir()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "torch", "torch")
 	out, err := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "splicing.py"), dir).CombinedOutput()

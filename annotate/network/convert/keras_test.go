@@ -15,6 +15,7 @@ import (
 
 // TestKerasProbabilities: networks that Keras has saved, of both of its forms, say of random bases what PyTorch computes with the same weights, padded.
 func TestKerasProbabilities(t *testing.T) {
+	testenv.SkipUnchanged(t, "networks")
 	dir := t.TempDir()
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "h5py and torch", "h5py", "torch")
 	out, err := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "keras.py"), dir).CombinedOutput()

@@ -89,6 +89,7 @@ type result struct {
 // run has a script in testdata score reads.
 func run(t *testing.T, reads []made, script string, args ...string) []result {
 	t.Helper()
+	testenv.SkipUnchanged(t, "networks")
 	python := testenv.Python(t, "PORESTREAM_MODEL_PYTHON", "torch", "torch", "numpy")
 	var in bytes.Buffer
 	for i := range reads {
