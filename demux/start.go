@@ -23,6 +23,9 @@ const (
 	startMost = 8000
 )
 
+// StartSamples is how many of a read's first samples say where it begins: of a longer read the others change nothing.
+const StartSamples = 2 * startMost
+
 // StartOf returns the sample at which a DNA read's strand begins, as its current shows it. A level's place on the
 // scale of the network's input is (level - shift) / scale. A read that is no longer than what it returns has no such begin: 0.
 func StartOf(levels []int16, shift, scale float32) int {

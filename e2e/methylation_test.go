@@ -237,8 +237,8 @@ func answersOf(t *testing.T, out string) map[string]string {
 }
 
 // TestModifiedBasesOfSignal: networks that classify bases as the stream calls reads give the same results as in pore basecall, to the byte:
-// in the called reads that are published, and in what is counted by position; for any number of partitions and processors, and when
-// one is killed.
+// in the called reads that are published, whose beginnings are cut off by their current, and in what is counted by position; for any
+// number of partitions and processors, and when one is killed.
 func TestModifiedBasesOfSignal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("basecalls a recording several times")
@@ -246,9 +246,13 @@ func TestModifiedBasesOfSignal(t *testing.T) {
 	t.Parallel()
 	common := []string{"--device", recordedNetwork(t, "1ms:32"), "--modified-bases", filepath.Join(root(), "modbase/network/testdata/dna_r9.4.1_made.onnx")}
 	dir := t.TempDir()
+	whole := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambdaReads(t)})...)
+	require.Zero(t, whole.code, whole.stderr)
+	common = append(common, "--trim-start")
 	res := pore(t, slices.Concat([]string{"basecall"}, common, []string{lambdaReads(t)})...)
 	require.Zero(t, res.code, res.stderr)
 	fastq := reads(res.stdout)
+	require.Less(t, len(res.stdout), len(whole.stdout), "every read is cut")
 	_, sorted := alignedWithTags(t, dir, res.stdout)
 	res = pore(t, "pileup", "--ref", lambda("reference.fa"), "--find-motifs", filepath.Join(dir, "motifs.tsv"), sorted)
 	require.Zero(t, res.code, res.stderr)

@@ -83,9 +83,11 @@ type Part struct {
 	Number   int    // within the read
 	From, To uint64 // samples within the read
 	Called   basecall.Called
-	Outcome  Outcome // Mapped, if it is to be aligned
-	Sample   string  // empty if its barcode is none of the run's
-	Barcode  *output.Barcode
+	// Begin has the first samples, as many as the finisher needs, of a part with which its read begins.
+	Begin   []int16
+	Outcome Outcome // Mapped, if it is to be aligned
+	Sample  string  // empty if its barcode is none of the run's
+	Barcode *output.Barcode
 	// Modified is what the read's basecaller says of modified bases; nil: nothing.
 	Modified *modbase.Tags
 }
@@ -99,7 +101,7 @@ func (p *Placer) Finish(read *Read, part Part) Part {
 		return part
 	}
 	if p.Finisher != nil {
-		r := p.Finisher.Finish(basecall.Read{ID: read.ID}, part.Called)[0]
+		r := p.Finisher.Finish(basecall.Read{ID: read.ID, Samples: part.Begin}, part.Called)[0]
 		part.Modified = p.cut(read, part, r.From, r.To)
 		part.Called = r.Called
 		if r.Barcode != nil {

@@ -116,7 +116,17 @@ type Read struct {
 	Barcode *demux.Classification
 }
 
-// Finish returns a called read, or the parts that it falls into, in order.
+// Needs is how many of a read's first samples [Finisher.Finish] needs of a read that is not to be split and is of DNA;
+// a finisher of RNA, or one that splits, needs all.
+func (f *Finisher) Needs() int {
+	if f == nil || !f.opts.Start {
+		return 0
+	}
+	return demux.StartSamples
+}
+
+// Finish returns a called read, or the parts that it falls into, in order. Of the read's samples it needs what
+// [Finisher.Needs] says.
 func (f *Finisher) Finish(read basecall.Read, called basecall.Called) []Read {
 	parts := []Read{{ID: read.ID, Called: called}}
 	if f.opts.Split {
@@ -139,7 +149,7 @@ func (f *Finisher) begin(r *Read, read basecall.Read) int {
 	if !f.opts.Start || r.Start > 0 {
 		return 0
 	}
-	samples := read.Samples[:r.Called.NumSamples]
+	samples := read.Samples[:min(len(read.Samples), r.Called.NumSamples)]
 	if f.opts.Standard {
 		return r.Called.BasesBefore(demux.StandardStart(samples))
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	alignstage "github.com/porestream/porestream/align/stage"
-	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -80,10 +79,10 @@ func (h *handler) publishPartial(read *assembledRead, emit stream.Emitter) {
 		return
 	}
 	// What was written last is still being called.
-	var soFar []basecall.Called
-	for _, k := range h.calls.open[key] {
+	var soFar []alignstage.Part
+	for i, k := range h.calls.open[key] {
 		c := k.stream.SoFar()
-		soFar = append(soFar, c)
+		soFar = append(soFar, alignstage.Part{Number: read.firstPart + i, From: k.from, Called: c})
 		called += uint64(c.NumSamples)
 	}
 	n := times(called, least)
@@ -96,6 +95,14 @@ func (h *handler) publishPartial(read *assembledRead, emit stream.Emitter) {
 	default:
 		return
 	}
+	// The read's chunks may change while it is published.
+	begin, err := beginning(h.placerOf(model).Finisher, &h.calls.unpack, read, [2]uint64{soFar[0].From, h.calls.open[key][0].to})
+	if err != nil {
+		h.works.tools <- t
+		h.background.Fail(fmt.Errorf("publishing read %s of run %s: %w", read.id, read.run, err), emit)
+		return
+	}
+	soFar[0].Begin = begin
 	handed.times, handed.done = n, make(chan struct{})
 	h.calls.partials[key] = handed
 	h.background.Go(func() {
@@ -115,13 +122,13 @@ func (h *handler) publishPartial(read *assembledRead, emit stream.Emitter) {
 
 // partial returns the records by which an open read is published. soFar is what the model has
 // called of its stretches, in order.
-func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []basecall.Called, handed *partialResult, t tools) ([]stream.Out, error) {
+func (h *handler) partial(run *streampb.Run, read *assembledRead, model *Model, soFar []alignstage.Part, handed *partialResult, t tools) ([]stream.Out, error) {
 	of, placer := h.placed(run, read, model), h.placerOf(model)
 	uncounted := *placer // what reads are like is counted once, when they have ended
 	uncounted.Metrics = nil
 	var parts []alignstage.Part
-	for i, called := range soFar {
-		parts = append(parts, placer.Finish(of, alignstage.Part{Number: read.firstPart + i, Called: called}))
+	for _, called := range soFar {
+		parts = append(parts, placer.Finish(of, called))
 	}
 	alignstage.Inherit(parts)
 	var segments []*streampb.Segment

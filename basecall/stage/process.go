@@ -8,6 +8,7 @@ import (
 
 	alignstage "github.com/porestream/porestream/align/stage"
 	"github.com/porestream/porestream/basecall"
+	"github.com/porestream/porestream/basecall/finish"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/stream"
@@ -33,6 +34,9 @@ func (h *handler) process(w *work) ([]stream.Out, error) {
 		}
 		whole := alignstage.Part{Number: p.number, From: p.from, To: p.to, Called: called, Outcome: outcome}
 		if whole.Modified, err = h.modified(w, &whole); err != nil {
+			return nil, err
+		}
+		if whole.Begin, err = beginning(placer.Finisher, w.tools.unpack, read, s); err != nil {
 			return nil, err
 		}
 		f := placer.Finish(of, whole)
@@ -94,6 +98,15 @@ func (h *handler) placed(run *streampb.Run, read *assembledRead, m *Model) *alig
 		Run: run, ID: read.id, Model: name, Channel: read.channel, Number: read.number, Start: read.start,
 		Total: read.total, LastChunkMs: read.lastChunkMS,
 	}
+}
+
+// beginning returns the first samples of a read if they are in a stretch of it, as many as a finisher needs.
+func beginning(f *finish.Finisher, u *unpacker, read *assembledRead, stretch [2]uint64) ([]int16, error) {
+	n := uint64(f.Needs())
+	if n == 0 || stretch[0] > 0 {
+		return nil, nil
+	}
+	return u.all(read, 0, min(stretch[1], n))
 }
 
 // part is a gapless part of a read that has ended.

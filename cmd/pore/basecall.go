@@ -45,7 +45,6 @@ type basecallConfig struct {
 	models   string
 	ends     processor.Barcoding
 	split    bool
-	start    bool
 	noMoves  bool
 	modified []string
 }
@@ -89,7 +88,7 @@ cut off reads have to be the same, too, which a file doesn't say.`,
 	flags.StringVar(&cfg.resume, "resume-from", "", "output of the same command that was broken off: its reads are taken over, not called again")
 	cfg.ends.Register(flags)
 	flags.BoolVar(&cfg.split, "split-reads", false, "split reads where the pore was open and at adapters amid them")
-	flags.BoolVar(&cfg.start, "trim-start", false, "begin DNA reads behind their first high current, an open pore's or the adapter's, as Dorado does (of models that take picoamperes: behind 10 samples)")
+	cfg.ends.RegisterStart(flags)
 	flags.BoolVar(&cfg.noMoves, "no-moves", false, "leave out the tag mv, which says where in the signal each base is and takes a quarter to a third of a BAM file")
 	flags.StringSliceVar(&cfg.modified, "modified-bases", nil, processor.ModifiedBasesHelp)
 	flags.StringVar(&cfg.models, "models-dir", "", modelsDirHelp)
@@ -119,10 +118,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
-	ends.Split, ends.Start = cfg.split, cfg.start
-	if cfg.start && cfg.ends.NoTrim {
-		return cli.Usagef("--trim-start and --no-trim exclude each other")
-	}
+	ends.Split = cfg.split
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err

@@ -24,6 +24,8 @@ type Barcoding struct {
 	bothEnds             bool
 	Trim                 string
 	NoTrim               bool
+	// Start has reads begin where their current shows that the strand does: reads that are called here.
+	Start bool
 	// ByTag says that reads may have barcodes already, so that a sample sheet needs no kit.
 	ByTag bool
 }
@@ -38,6 +40,11 @@ func (f *Barcoding) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV: which barcodes there are and what their samples are called")
 	flags.StringVar(&f.Trim, "trim", "", "what is cut off reads: none, adapters (and primers) or all (barcodes too); all with barcodes, none without")
 	flags.BoolVar(&f.NoTrim, "no-trim", false, "leave reads whole: --trim none")
+}
+
+// RegisterStart adds the flag for reads that are called here, whose current is at hand.
+func (f *Barcoding) RegisterStart(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.Start, "trim-start", false, "begin DNA reads behind their first high current, an open pore's or the adapter's, as Dorado does (of models that take picoamperes: behind 10 samples)")
 }
 
 // Options reads the files that the flags name.
@@ -71,6 +78,10 @@ func (f *Barcoding) Options() (opts finish.Options, err error) {
 		if opts.Trim, err = finish.ParseTrim(f.Trim); err != nil {
 			return opts, cli.Usagef("--trim: %w", err)
 		}
+	}
+	opts.Start = f.Start
+	if f.Start && f.NoTrim {
+		return opts, cli.Usagef("--trim-start and --no-trim exclude each other")
 	}
 	if f.sheet != "" {
 		if opts.Sheet, err = ReadSheet(f.sheet); err != nil {
@@ -110,15 +121,17 @@ func (f *Barcoding) finisher(model *basecall.Model) (*finish.Finisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opts.Kit == nil && opts.Trim == finish.TrimNone {
+	opts.Start = opts.Start && model != nil
+	if opts.Kit == nil && opts.Trim == finish.TrimNone && !opts.Start {
 		return nil, nil //nolint:nilnil // nothing is asked for
 	}
 	var quality basecall.QualityManifest
 	if model != nil {
 		quality = model.Manifest.Qualities
+		opts.Standard = model.Manifest.Normalisation.Standard()
 	}
 	if model != nil && model.Manifest.RNA() {
-		return nil, cli.Usagef("--trim and barcodes are for DNA, but model %s is for RNA: pore basecall trims RNA", model.Manifest.Name)
+		return nil, cli.Usagef("--trim, --trim-start and barcodes are for DNA, but model %s is for RNA: pore basecall trims RNA", model.Manifest.Name)
 	}
 	finisher, err := finish.New(opts, quality)
 	if err != nil {

@@ -46,6 +46,7 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Primers, "primers", "", PrimersHelp)
 	f.Signal.Register(flags)
 	f.Barcoding.Register(flags)
+	f.Barcoding.RegisterStart(flags)
 	f.Calling.Register(flags)
 	f.Survey.Register(flags)
 	flags.StringArrayVar(&f.Definitions, "definitions", nil, definitionsHelp)
@@ -141,6 +142,7 @@ func idleFlags(opts Options) (idle []string) {
 		{"--modified-bases", len(opts.ModifiedBases) > 0},
 		{"--partial", opts.Signal.Partial > 0},
 		{"--basecalls", opts.Signal.Basecalls},
+		{"--trim-start", opts.Barcoding.Start},
 	} {
 		if f.given {
 			idle = append(idle, f.name)
