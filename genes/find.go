@@ -338,7 +338,7 @@ func (f *finder) find(p *piece, probable bool) (list []candidate, chain []int32,
 	order(list)
 	way := path{list: list, spacing: f.spacing, heat: f.prior.Weights.Heat, shared: beyond}
 	if f.starts.scanned {
-		way.shared = 1
+		way.shared, way.scanned = 1, true
 	}
 	chain = way.run()
 	if probable {
@@ -420,10 +420,10 @@ func (f *finder) strand(s []byte, reverse, circular bool) []candidate {
 				continue
 			}
 			top := max(b.own, b.foreign)
-			c := candidate{left: b.at, right: fr.stop, reverse: reverse, kind: b.kind, open: fr.open, frame: int32(k), coding: top, score: sc.total + sc.score[i]}
+			c := candidate{left: b.at, right: fr.stop, reverse: reverse, kind: b.kind, open: fr.open, frame: int32(k), coding: top, score: sc.total + sc.score[i], likeliest: fr.starts[sc.best].at}
 			c.density = top / float32(fr.stop-b.at)
 			if reverse {
-				c.left, c.right = n-c.right, n-c.left
+				c.left, c.right, c.likeliest = n-c.right, n-c.left, n-c.likeliest
 			}
 			out = append(out, c)
 		}

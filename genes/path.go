@@ -18,6 +18,7 @@ type candidate struct {
 	score       float64 // all but its neighbours
 	density     float32 // coding score per base, for what two genes claim both
 	posterior   float64 // of gene and start
+	likeliest   int32   // where the frame's likeliest start is: the left of a gene that begins there, the right of one on the other strand
 }
 
 // path finds the set of candidates that is best together.
@@ -35,6 +36,7 @@ type path struct {
 	total   float64
 	heat    float64 // posterior probabilities are of scores times this
 	shared  float64 // share of the odds of their codons that two genes lose where they overlap
+	scanned bool    // the ribosome scans for the start
 }
 
 func order(list []candidate) {
@@ -73,7 +75,7 @@ func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 	if distance >= farthest {
 		return p.spacing.far[r], true
 	}
-	if -distance > longestOverlap[r] {
+	if -distance > longestOverlap[r] || p.scanned && b.hides(c) {
 		return 0, false
 	}
 	score := p.spacing.near[r][binOf(distance)]
@@ -81,6 +83,18 @@ func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 		score += p.shared * float64(distance) * float64(max(0, min(b.density, c.density)))
 	}
 	return score, true
+}
+
+// hides reports whether of two neighbours on one strand the one is first in the way of the ribosome only because the other doesn't begin at its likeliest
+// start, which is before it. A ribosome that scans begins there, and reads on through both.
+func (c *candidate) hides(next *candidate) bool {
+	if c.reverse != next.reverse {
+		return false
+	}
+	if c.reverse {
+		return c.likeliest > next.right
+	}
+	return next.likeliest < c.left
 }
 
 // run finds the best chain and returns the indices of its genes from left to right.
