@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -294,7 +295,9 @@ func same(t *testing.T, want, got, what string) {
 type played struct {
 	run           string
 	command, args []string
-	motifs        string // that are found
+	motifs        string            // that are found; of another reference than phage lambda they aren't asked for
+	reference     string            // another one
+	files         map[string]string // what is counted by haplotype, as pore run writes it
 }
 
 // killedMethylation has one of two processors die at the first counts.
@@ -304,9 +307,10 @@ func killedMethylation(t *testing.T, addr, prefix, want string, from played, fla
 	client := connect(ctx, t, addr)
 	topics := stream.NewTopics(prefix)
 	require.NoError(t, client.EnsureTopics(ctx, append(topics.Settings(4), topics.MethylationSettings(4)...), 1))
+	reference := cmp.Or(from.reference, lambda("reference.fa"))
 	processor := func() *service {
 		return start(t, cancel, "processor", append([]string{
-			"--brokers", addr, "--topic-prefix", prefix, "--ref", lambda("reference.fa"), "--methylation",
+			"--brokers", addr, "--topic-prefix", prefix, "--ref", reference, "--methylation",
 			"--snapshot-interval", "1s", "--session-timeout", "6s", "--drain-timeout", "1s", "--listen", "127.0.0.1:0",
 		}, flags...)...)
 	}
@@ -336,9 +340,19 @@ func killedMethylation(t *testing.T, addr, prefix, want string, from played, fla
 	})
 	require.ErrorIs(t, err, ended, context.Cause(ctx))
 	require.True(t, killed)
-	res := pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "bedmethyl", "--ref", lambda("reference.fa"))
+	res := pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "bedmethyl", "--ref", reference)
 	require.Zero(t, res.code, res.stderr)
 	same(t, want, res.stdout, "a processor was killed")
+	for _, haplotype := range []string{"1", "2"} {
+		if text, ok := from.files["methylation."+haplotype+".bed"]; ok {
+			res = pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--haplotype", haplotype, "--format", "bedmethyl", "--ref", reference)
+			require.Zero(t, res.code, res.stderr)
+			same(t, text, res.stdout, "a processor was killed, haplotype "+haplotype)
+		}
+	}
+	if from.reference != "" {
+		return
+	}
 	res = pore(t, "consume", "--brokers", addr, "--topic-prefix", prefix, "--methylation", "--format", "motifs", "--ref", lambda("reference.fa"))
 	require.Zero(t, res.code, res.stderr)
 	require.Equal(t, from.motifs, res.stdout)

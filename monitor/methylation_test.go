@@ -34,9 +34,21 @@ func stretch(t testing.TB, contig string, start, sites, revision int, status str
 	return stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: atRevision(revision)}
 }
 
+// ofHaplotype is a revision as if of the reads of one haplotype.
+func ofHaplotype(t testing.TB, rec stream.Record) stream.Record {
+	t.Helper()
+	s, _, err := methylation.Decode(rec)
+	require.NoError(t, err)
+	s.Haplotype, s.Revision = 1, s.Revision+1
+	out, err := s.Record(topics.Methylation)
+	require.NoError(t, err)
+	return stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers, Time: rec.Time}
+}
+
 func atRevision(revision int) time.Time { return start.Add(time.Duration(revision) * time.Second) }
 
-// Whatever order revisions come in, however often, the highest of each stretch is what is shown.
+// Whatever order revisions come in, however often, the highest of each stretch is what is shown; those of a haplotype's reads, which are of all reads, too, are
+// passed by.
 func TestMethylationInAnyOrder(t *testing.T) {
 	var records []stream.Record
 	for at := range 5 {
@@ -47,6 +59,7 @@ func TestMethylationInAnyOrder(t *testing.T) {
 			}
 			records = append(records, stretch(t, "c", 4096*at, 100+revision, revision, status))
 		}
+		records = append(records, ofHaplotype(t, records[len(records)-1]))
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {

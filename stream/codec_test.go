@@ -310,6 +310,8 @@ func sampleRecords() []sampleRecord {
 		{"reads-modified-calls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: sampleModifiedCalls()}}},
 		{"reads-modified-places", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedPlaces{ModifiedPlaces: sampleModifiedPlaces()}}},
 		{"reads-modified-motifs", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedMotifs{ModifiedMotifs: sampleModifiedMotifs()}}},
+		{"reads-haplotypes", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_ReadHaplotypes{ReadHaplotypes: sampleReadHaplotypes()}}},
+		{"reads-haplotypes-known", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_HaplotypesKnown{HaplotypesKnown: sampleHaplotypesKnown()}}},
 		{"reads-run-controls", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_RunEnd{RunEnd: controlledMarker()}}},
 		{"reads-carry-over-query", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverQuery{CarryOverQuery: sampleCarryOverQuery()}}},
 		{"reads-carry-over-report", readsCodec, &streampb.ReadRecord{Body: &streampb.ReadRecord_CarryOverReport{CarryOverReport: sampleCarryOverReport()}}},
@@ -376,6 +378,30 @@ func sampleModifiedPlaces() *streampb.ModifiedPlaces {
 
 func sampleModifiedMotifs() *streampb.ModifiedMotifs {
 	return &streampb.ModifiedMotifs{Sample: "lambda", Runs: []string{"run-1", "run-2"}, Motifs: []string{"GATC", "CCWGG"}}
+}
+
+func sampleReadHaplotypes() *streampb.ReadHaplotypes {
+	return &streampb.ReadHaplotypes{
+		Sample: "NA12878", Contig: "chr1", Region: 7, Of: 6, Part: 1, Parts: 2, Reads: []byte("0123456789abcdef0123456789abcdeg"),
+		PhaseSets: []int64{6_000_001, 6_500_000}, Haplotypes: []uint32{1, 2}, Weights: []uint64{41_000, 1 << 40},
+	}
+}
+
+func sampleHaplotypesKnown() *streampb.HaplotypesKnown {
+	return &streampb.HaplotypesKnown{Source: 3, Sources: 12, Samples: []*streampb.SampleRuns{{Sample: "NA12878", Runs: []string{"run-1", "run-2"}}, {Sample: "NA24385", Runs: []string{"run-2"}}}}
+}
+
+// readHaplotypes and haplotypesKnown are these, changed.
+func readHaplotypes(change func(*streampb.ReadHaplotypes)) sampleRecord {
+	m := sampleReadHaplotypes()
+	change(m)
+	return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_ReadHaplotypes{ReadHaplotypes: m}}}
+}
+
+func haplotypesKnown(change func(*streampb.HaplotypesKnown)) sampleRecord {
+	m := sampleHaplotypesKnown()
+	change(m)
+	return sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{Body: &streampb.ReadRecord_HaplotypesKnown{HaplotypesKnown: m}}}
 }
 
 // modifiedPlaces and modifiedMotifs are these, changed.
@@ -620,7 +646,7 @@ func TestValidity(t *testing.T) {
 		}), ""},
 
 		{sampleRecord{codec: signalCodec, msg: &streampb.SignalRecord{}}, "neither a chunk nor a marker"},
-		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor of carry-over nor a marker"},
+		{sampleRecord{codec: readsCodec, msg: &streampb.ReadRecord{}}, "neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor haplotypes nor of carry-over nor a marker"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Id = 0 }), "without an id"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Part = 2 }), "part 2 of 2"},
 		{carryOverQuery(func(q *streampb.CarryOverQuery) { q.Parts = 0 }), "of 0 of what is asked"},
@@ -653,6 +679,24 @@ func TestValidity(t *testing.T) {
 		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Runs = []string{""} }), "run is empty"},
 		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Motifs[1] = "GAXC" }), "it has 4 letters, and 1 to 64 of IUPAC's"},
 		{modifiedMotifs(func(m *streampb.ModifiedMotifs) { m.Motifs = make([]string, 4097) }), "4097 motifs"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) {
+			m.Reads, m.Haplotypes, m.Weights, m.PhaseSets = nil, nil, nil, nil
+		}), ""},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Sample = "" }), "sample is empty"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Contig = "" }), "contig is empty"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Part = 2 }), "part 2 of 2"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Of = 9 }), "region 9 isn't beside it"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Of = math.MaxUint32 }), "isn't beside it"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Reads = m.Reads[1:] }), "2 haplotypes, 31 bytes of reads and 2 weights"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Weights = nil }), "and 0 weights"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.PhaseSets[0] = 0 }), "phase set 0 is none"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.PhaseSets[1] = 1 }), "not ascending"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Haplotypes[0] = 4 }), "phase set 2 of 2"},
+		{readHaplotypes(func(m *streampb.ReadHaplotypes) { m.Reads[31] = 'f' }), "reads aren't ascending"},
+		{haplotypesKnown(func(m *streampb.HaplotypesKnown) { m.Source = 12 }), "known to partition 12 of 12"},
+		{haplotypesKnown(func(m *streampb.HaplotypesKnown) { m.Samples[1].Runs = nil }), "it has no runs"},
+		{haplotypesKnown(func(m *streampb.HaplotypesKnown) { m.Samples[0].Runs[0] = "run-3" }), `"run-2" doesn't come behind "run-3"`},
+		{haplotypesKnown(func(m *streampb.HaplotypesKnown) { m.Samples[1].Sample = "A" }), `sample "A" doesn't come behind`},
 		{modifiedCalls(func(*streampb.ModifiedCalls) {}), ""},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source = 12 }), "of partition 12 of 12"},
 		{modifiedCalls(func(m *streampb.ModifiedCalls) { m.Source, m.Sources = 0, 0 }), "of partition 0 of 0"},

@@ -49,9 +49,14 @@ func ContigPartition(sample, contig string, n int32) int32 {
 	return PartitionFor([]byte(sample+"/"+contig), n)
 }
 
-// MethylationKey keys one modification in a stretch of a contig, which begins at a 0-based position, in a sample.
-func MethylationKey(sample, contig string, start int64, code string) []byte {
-	return []byte(sample + "/" + contig + "/" + strconv.FormatInt(start, 10) + "/" + code)
+// MethylationKey keys one modification in a stretch of a contig, which begins at a 0-based position, in a sample: of all
+// reads, or of a haplotype's. No code of a modification reads as a haplotype's name does.
+func MethylationKey(sample, contig string, start int64, code string, haplotype int) []byte {
+	key := sample + "/" + contig + "/" + strconv.FormatInt(start, 10) + "/" + code
+	if haplotype > 0 {
+		key += "/HP" + strconv.Itoa(haplotype)
+	}
+	return []byte(key)
 }
 
 // ModifiedCallsKey is the key of the record in which a partition reports its calls of modified bases to all others,
@@ -71,6 +76,11 @@ func ModifiedMotifsKey(sample string) []byte { return []byte("motifs\x00" + samp
 
 // MotifsPartition is the partition of the reads topic, among n, whose worker searches a sample's motifs.
 func MotifsPartition(sample string, n int32) int32 { return PartitionFor(ModifiedMotifsKey(sample), n) }
+
+// HaplotypesKey is the key of what a partition says of the haplotypes of reads, on the reads topic, as ModifiedCallsKey.
+func HaplotypesKey(source uint32) []byte {
+	return []byte("haplotypes\x00" + strconv.FormatUint(uint64(source), 10))
+}
 
 // CarryOverKey is the key of what partitions ask and say of carry-over, on the reads topic; [CarryOverEndKey] is of another topic.
 func CarryOverKey(source uint32) []byte {

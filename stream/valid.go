@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -48,12 +49,16 @@ func validReads(m *streampb.ReadRecord) error {
 		return validModifiedPlaces(body.ModifiedPlaces)
 	case *streampb.ReadRecord_ModifiedMotifs:
 		return validModifiedMotifs(body.ModifiedMotifs)
+	case *streampb.ReadRecord_ReadHaplotypes:
+		return validReadHaplotypes(body.ReadHaplotypes)
+	case *streampb.ReadRecord_HaplotypesKnown:
+		return validHaplotypesKnown(body.HaplotypesKnown)
 	case *streampb.ReadRecord_CarryOverQuery:
 		return validCarryOverQuery(body.CarryOverQuery)
 	case *streampb.ReadRecord_CarryOverReport:
 		return validCarryOverReport(body.CarryOverReport)
 	}
-	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor of carry-over nor a marker")
+	return decodeErrorf(CodeInvalid, "record holds neither a segment nor a withdrawal nor a model's name nor calls, places or motifs of modified bases nor haplotypes nor of carry-over nor a marker")
 }
 
 // maxParts bounds the records that one query or report is spread over.
@@ -239,6 +244,55 @@ func validModifiedMotifs(m *streampb.ModifiedMotifs) error {
 		}
 	}
 	return nil
+}
+
+func validReadHaplotypes(m *streampb.ReadHaplotypes) error {
+	if err := firstError(validName("sample", m.GetSample()), validName("contig", m.GetContig()), validPart(m.GetPart(), m.GetParts())); err != nil {
+		return err
+	}
+	where := fmt.Sprintf("haplotypes of reads of region %d of %s", m.GetRegion(), m.GetContig())
+	if by := int64(m.GetOf()) - int64(m.GetRegion()); by < -1 || by > 1 {
+		return decodeErrorf(CodeInvalid, "%s: region %d isn't beside it", where, m.GetOf())
+	}
+	n, sets := len(m.GetHaplotypes()), m.GetPhaseSets()
+	if len(m.GetReads()) != n*readKeyBytes || len(m.GetWeights()) != n {
+		return decodeErrorf(CodeInvalid, "%s: %d haplotypes, %d bytes of reads and %d weights", where, n, len(m.GetReads()), len(m.GetWeights()))
+	}
+	for i, set := range sets {
+		if set < 1 || i > 0 && set <= sets[i-1] {
+			return decodeErrorf(CodeInvalid, "%s: phase set %d is none, or not ascending", where, set)
+		}
+	}
+	reads := m.GetReads()
+	for i, haplotype := range m.GetHaplotypes() {
+		if int(haplotype/2) >= len(sets) {
+			return decodeErrorf(CodeInvalid, "%s: phase set %d of %d", where, haplotype/2, len(sets))
+		}
+		if at := i * readKeyBytes; i > 0 && bytes.Compare(reads[at-readKeyBytes:at], reads[at:at+readKeyBytes]) >= 0 {
+			return decodeErrorf(CodeInvalid, "%s: reads aren't ascending", where)
+		}
+	}
+	return nil
+}
+
+// readKeyBytes is how many bytes stand for a read in what is said of haplotypes.
+const readKeyBytes = 16
+
+func validHaplotypesKnown(m *streampb.HaplotypesKnown) error {
+	if err := validSource("haplotypes known to partition", m); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range m.GetSamples() {
+		if len(s.GetRuns()) == 0 {
+			return decodeErrorf(CodeInvalid, "haplotypes of sample %s: it has no runs", s.GetSample())
+		}
+		if err := validNames("run", s.GetRuns()); err != nil {
+			return err
+		}
+		names = append(names, s.GetSample())
+	}
+	return validNames("sample", names)
 }
 
 func validModelName(m *streampb.ModelName) error {

@@ -89,6 +89,11 @@ func (c Config) Fingerprint() string {
 	return fmt.Sprintf("variant %d %+v network %s", version, c, network)
 }
 
+// Has reports whether places of a ploidy are called.
+func (c Config) Has(p Ploidy) bool {
+	return cmp.Or(c.Ploidy, Haploid) == p || c.Ploidies.has(p)
+}
+
 // PloidyAt is the ploidy of a 0-based position of a contig.
 func (c Config) PloidyAt(contig string, pos int) Ploidy {
 	return c.Ploidies.at(contig, pos, cmp.Or(c.Ploidy, Haploid))

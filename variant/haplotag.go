@@ -39,6 +39,30 @@ func (r *Region) HaplotypeTags() map[SegmentKey]HaplotypeTag {
 	return tags
 }
 
+// TaggedRead is a read whose haplotype is known, by its primary alignment.
+type TaggedRead struct {
+	Key          [16]byte // as [align.ReadKey] has it
+	Before, Past bool     // it begins before the region, and goes on past it
+	HaplotypeTag
+}
+
+// TaggedReads are the reads that [Region.HaplotypeTags] has by their primary alignments, ascending by key.
+func (r *Region) TaggedReads() []TaggedRead {
+	h := r.phaseReads(r.errorModel(), r.allTiles())
+	if h == nil {
+		return nil
+	}
+	var tagged []TaggedRead
+	for n, rd := range r.reads.all() {
+		if tag, ok := h.tag(n); ok && !rd.is(readSupplementary) {
+			tagged = append(tagged, TaggedRead{
+				Key: rd.key, Before: int(rd.start)+r.reach() < r.start, Past: int(rd.end)+r.reach() > r.end, HaplotypeTag: tag,
+			})
+		}
+	}
+	return tagged
+}
+
 // tag is the haplotype of a segment, by number; false if it is not known.
 func (h *haplotypes) tag(segment uint32) (HaplotypeTag, bool) {
 	var sets []int32

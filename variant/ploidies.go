@@ -110,6 +110,16 @@ func (p Ploidies) at(contig string, pos int, otherwise Ploidy) Ploidy {
 	return otherwise
 }
 
+// has reports whether a stretch has a ploidy.
+func (p Ploidies) has(ploidy Ploidy) bool {
+	for _, spans := range p {
+		if slices.ContainsFunc(spans, func(s PloidySpan) bool { return s.Ploidy == ploidy }) {
+			return true
+		}
+	}
+	return false
+}
+
 // validate says what is wrong with stretches that were not read from a file.
 func (p Ploidies) validate() error {
 	contigs := make([]string, 0, len(p))

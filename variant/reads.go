@@ -2,12 +2,11 @@ package variant
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"iter"
 	"slices"
 	"sort"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -26,31 +25,8 @@ const firstCull = 4096
 // segments with the same by accident or otherwise.
 type readKey [16]byte
 
-// keyOf is a segment's identity. A read part has one primary alignment, so its
-// place doesn't count: a part that was called twice, and came out a little
-// differently, is still applied once. Supplementary alignments are distinguished by
-// their place, and parts of a read published before its end by how many had been
-// published.
-func keyOf(s *streampb.Segment) (key readKey) {
-	b := make([]byte, 0, 128)
-	b = append(append(b, s.GetRun()...), 0)
-	b = append(b, s.GetReadId()...)
-	sum := sha256.Sum256(b)
-	copy(key[:8], sum[:])
-	b = binary.LittleEndian.AppendUint32(append(b[:0], sum[:]...), s.GetPart())
-	if s.GetSupplementary() {
-		b = binary.LittleEndian.AppendUint64(b, uint64(s.GetStart()))
-		if s.GetReverse() {
-			b = append(b, 1)
-		}
-	}
-	if n := s.GetPartial(); n > 0 {
-		b = append(b, 'p', byte(n))
-	}
-	sum = sha256.Sum256(b)
-	copy(key[8:], sum[:])
-	return key
-}
+// keyOf is a segment's identity.
+func keyOf(s *streampb.Segment) readKey { return align.ReadKey(s) }
 
 func (k readKey) compare(o readKey) int { return bytes.Compare(k[:], o[:]) }
 

@@ -39,6 +39,7 @@ type consumeConfig struct {
 	alerts      bool
 	basecalls   bool
 	methylation bool
+	haplotype   int
 	diplotypes  bool
 	definitions []string
 	filter      string
@@ -91,6 +92,7 @@ is the table of pore diplotype, as it is now.`,
 	flags.BoolVar(&cfg.methylation, "methylation", false, "follow the counts of modified bases instead of the variants")
 	flags.BoolVar(&cfg.diplotypes, "diplotypes", false, "follow what samples have of the genes of --definitions instead of the variants")
 	flags.StringArrayVar(&cfg.definitions, "definitions", nil, "PharmCAT's definitions of a gene's named alleles, JSON, for --diplotypes; may be given several times")
+	flags.IntVar(&cfg.haplotype, "haplotype", 0, "with --methylation and --format bedmethyl, regions or vector: count reads of this haplotype alone, 1 or 2, as processors with --methylation-haplotypes find it (default: all reads)")
 	flags.StringVar(&cfg.topic, "topic", "", "topic to follow (default: the variants topic, with --alerts, --basecalls or --methylation theirs)")
 	flags.StringVar(&cfg.filter, "filter", "", "expression that an event must satisfy")
 	flags.StringVar(&cfg.format, "format", "text", "text, json, vcf, gvcf, callable, with --diplotypes table or, with --methylation, bedmethyl, motifs, regions or vector")
@@ -136,6 +138,9 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	if cfg.panel.rules != "" && cfg.format != regionList || cfg.panel.sites != "" && cfg.format != stateList {
 		return cli.Usagef("--rules goes with --format regions, and --sites with --format vector")
+	}
+	if cfg.haplotype != 0 && (cfg.haplotype < 1 || cfg.haplotype > 2 || !slices.Contains(ofHaplotypes, cfg.format)) {
+		return cli.Usagef("--haplotype %d: want 1 or 2, and --format %s", cfg.haplotype, strings.Join(ofHaplotypes, ", "))
 	}
 	if file {
 		switch {
@@ -221,7 +226,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			case regionList, stateList:
 				err = writePanel(out, &cfg, show.methylation, samples[0], g)
 			default:
-				err = show.methylation.WriteBedMethyl(out, samples[0], g.Rank)
+				err = show.methylation.WriteBedMethyl(out, samples[0], cfg.haplotype, g.Rank)
 			}
 			return errors.Join(err, out.Flush())
 		}
@@ -309,12 +314,15 @@ const (
 	stateList  = "vector"
 )
 
-var ofMethylation = []string{bedMethyl, motifList, regionList, stateList}
+var (
+	ofMethylation = []string{bedMethyl, motifList, regionList, stateList}
+	ofHaplotypes  = []string{bedMethyl, regionList, stateList}
+)
 
 // writePanel writes the answers to rules on regions, or the states of sites, by the counts of a sample so far.
 func writePanel(out io.Writer, cfg *consumeConfig, fold *pipeline.MethylationFold, sample string, g *genome.Genome) error {
 	counts := cfg.panel.counts()
-	err := fold.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
+	err := fold.Rows(sample, cfg.haplotype, g.Rank, func(contig string, row *pileup.Row) error {
 		if c := g.Contig(contig); c != nil && panel.IsCpG(c.Seq, row.Pos, row.Strand) {
 			counts.add(contig, row)
 		}

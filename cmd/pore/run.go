@@ -81,7 +81,8 @@ ingest folder or ingest reads, with pore broker or any Kafka and a processor.
 
 With --modified-bases networks of Remora, Dorado or DeepMod2 say which bases of each read are modified, and with that or
 --methylation they are counted by position: DIR/methylation.bed and a bedGraph for each
-modification and strand (docs/consume/methylation.md).
+modification and strand, with --methylation-haplotypes methylation.1.bed and methylation.2.bed, too
+(docs/consume/methylation.md).
 
 A sample sheet whose column type names negative_control and no_template_control, or
 --control and --no-template-control, have alleles of the other samples marked CarryOver

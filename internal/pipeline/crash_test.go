@@ -49,6 +49,7 @@ type lab struct {
 	targets    map[string]variant.Targets
 	namer      *Namer
 	gene       *diplotype.Definitions
+	calling    variant.Config
 }
 
 const labPanels = "sha256:panels"
@@ -130,11 +131,11 @@ func newWorld(t testing.TB, l *lab, rng *rand.Rand, once bool, partitions map[st
 		newHandler stream.NewHandler
 	}{
 		{names.Reads, methylatestage.New(methylatestage.Config{
-			Topics: names, MethylationPartitions: partitions[names.Methylation], Genome: l.genome, Filter: methylatestage.Filter{Percentile: 0.1}, FindMotifs: true,
+			Topics: names, MethylationPartitions: partitions[names.Methylation], Genome: l.genome, Filter: methylatestage.Filter{Percentile: 0.1}, FindMotifs: true, Haplotypes: true,
 		})},
 		{names.Reads, variantstage.New(variantstage.Config{
-			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Targets: l.targets, Panels: labPanels,
-			Survey: variant.SurveyConfig{Blocks: true, Callable: true}, FindMotifs: true, Followed: map[string][]int{"J02459.1": {37588, 46212}},
+			Topics: names, CallsPartitions: partitions[names.Calls], Genome: l.genome, Variant: l.calling, Targets: l.targets, Panels: labPanels,
+			Survey: variant.SurveyConfig{Blocks: true, Callable: true}, FindMotifs: true, Haplotypes: true, Followed: map[string][]int{"J02459.1": {37588, 46212}},
 		})},
 		{names.Calls, annotatestage.New(annotatestage.Config{
 			Topics: names, VariantsPartitions: partitions[names.Variants], Annotator: l.annotator, Haplotypes: l.haplotypes,
@@ -410,7 +411,7 @@ func (w *world) results(r recording, l *lab) map[string]string {
 		require.True(t, methylated.Ended(run.GetId()), "run %s has not ended on methylation", run.GetId())
 		require.True(t, methylated.Final(sample))
 		var modified bytes.Buffer
-		require.NoError(t, methylated.WriteBedMethyl(&modified, sample, l.genome.Rank))
+		require.NoError(t, methylated.WriteBedMethyl(&modified, sample, 0, l.genome.Rank))
 		files[sample+".methylation"] = modified.String()
 		var vcf bytes.Buffer
 		require.NoError(t, WriteVCF(&vcf, l.genome, sample, variant.Config{}, "", variants.Variants(sample, l.genome.Rank)))

@@ -71,11 +71,22 @@ func (f *MethylationFold) Final(sample string) bool {
 	return true
 }
 
-// Rows calls yield with the rows of a sample in the order of a pile-up's, contigs in the order that rank gives.
-func (f *MethylationFold) Rows(sample string, rank func(contig string) int, yield func(contig string, row *pileup.Row) error) error {
+// Haplotypes lists those of a sample that there are counts of, ascending.
+func (f *MethylationFold) Haplotypes(sample string) []int {
+	found := make(map[int]bool)
+	for _, s := range f.latest {
+		if s.Sample == sample && s.Haplotype > 0 {
+			found[s.Haplotype] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Rows calls yield with the rows of a sample's haplotype, 0 for all of its reads, in the order of a pile-up's, contigs in the order that rank gives.
+func (f *MethylationFold) Rows(sample string, haplotype int, rank func(contig string) int, yield func(contig string, row *pileup.Row) error) error {
 	var list []*methylation.Stretch
 	for _, s := range f.latest {
-		if s.Sample == sample && len(s.Sites.Pos) > 0 {
+		if s.Sample == sample && s.Haplotype == haplotype && len(s.Sites.Pos) > 0 {
 			list = append(list, s)
 		}
 	}
@@ -111,10 +122,10 @@ func (f *MethylationFold) Rows(sample string, rank func(contig string) int, yiel
 	return nil
 }
 
-// WriteBedMethyl writes the counts of a sample as pore pileup does: in 18 columns as modkit has them.
-func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(contig string) int) error {
+// WriteBedMethyl writes the counts of a sample's haplotype, 0 for all of its reads, as pore pileup does: in 18 columns as modkit has them.
+func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, haplotype int, rank func(contig string) int) error {
 	var line []byte
-	return f.Rows(sample, rank, func(contig string, row *pileup.Row) error {
+	return f.Rows(sample, haplotype, rank, func(contig string, row *pileup.Row) error {
 		line = pileup.AppendBED(line[:0], contig, row, nil)
 		_, err := w.Write(line)
 		return err
@@ -125,7 +136,7 @@ func (f *MethylationFold) WriteBedMethyl(w io.Writer, sample string, rank func(c
 // counts are of: around positions of another one there are no motifs, or wrong ones.
 func (f *MethylationFold) WriteMotifs(ctx context.Context, w io.Writer, sample string, g *genome.Genome) error {
 	finder := motif.NewFinder(motif.Config{})
-	err := f.Rows(sample, g.Rank, func(contig string, row *pileup.Row) error {
+	err := f.Rows(sample, 0, g.Rank, func(contig string, row *pileup.Row) error {
 		c := g.Contig(contig)
 		switch {
 		case c == nil:
@@ -151,12 +162,18 @@ func (f *MethylationFold) WriteMotifs(ctx context.Context, w io.Writer, sample s
 	return err
 }
 
-// writeMethylation writes a sample's methylation.bed, its motifs, and a bedGraph for each modification and strand.
+// writeMethylation writes a sample's methylation.bed, that of each haplotype that was counted, its motifs, and a bedGraph for each modification and strand.
 func (r *Result) writeMethylation(ctx context.Context, path func(name string) string, sample string) (err error) {
-	if err := wholefile.Write(path("methylation.bed"), func(w *bufio.Writer) error {
-		return r.Methylation.WriteBedMethyl(w, sample, r.Genome.Rank)
-	}); err != nil {
-		return err
+	for _, haplotype := range append([]int{0}, r.Methylation.Haplotypes(sample)...) {
+		name := "methylation.bed"
+		if haplotype > 0 {
+			name = fmt.Sprintf("methylation.%d.bed", haplotype)
+		}
+		if err := wholefile.Write(path(name), func(w *bufio.Writer) error {
+			return r.Methylation.WriteBedMethyl(w, sample, haplotype, r.Genome.Rank)
+		}); err != nil {
+			return err
+		}
 	}
 	if err := wholefile.Write(path("methylation.motifs.tsv"), func(w *bufio.Writer) error {
 		return r.Methylation.WriteMotifs(ctx, w, sample, r.Genome)
@@ -174,7 +191,7 @@ func (r *Result) writeMethylation(ctx context.Context, path func(name string) st
 		}
 	}()
 	var line []byte
-	err = r.Methylation.Rows(sample, r.Genome.Rank, func(contig string, row *pileup.Row) error {
+	err = r.Methylation.Rows(sample, 0, r.Genome.Rank, func(contig string, row *pileup.Row) error {
 		if row.Valid() == 0 {
 			return nil
 		}

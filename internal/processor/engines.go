@@ -150,6 +150,7 @@ type Engines struct {
 	// methylation: modified bases are counted, of calls that the filter lets through.
 	methylation bool
 	findMotifs  bool // by these
+	byHaplotype bool // they are, too
 	filter      methylatestage.Filter
 	stages      []string
 }
@@ -167,7 +168,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	}
 	g.Hash()
 	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
-	e.methylation, e.findMotifs = opts.Methylation.On, opts.Methylation.FindMotifs
+	e.methylation, e.findMotifs, e.byHaplotype = opts.Methylation.On, opts.Methylation.FindMotifs, opts.Methylation.Haplotypes
 	if e.filter, err = opts.Methylation.filter(); err != nil {
 		return nil, err
 	}
@@ -225,6 +226,9 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 			Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
 		}); err != nil {
 			return nil, errors.Join(err, e.Close())
+		}
+		if e.byHaplotype && !e.variant.Has(variant.Diploid) {
+			return nil, errors.Join(errors.New("--methylation-haplotypes: no place has two copies: give --ploidy 2, or leave the flag out"), e.Close())
 		}
 		e.strict = opts.Calling.Strict
 	}

@@ -16,6 +16,8 @@ type Methylation struct {
 	Percentile float64
 	// FindMotifs has calls marked by the motifs that are modified in the sample itself.
 	FindMotifs bool
+	// Haplotypes has modified bases of a diploid sample counted by haplotype, too.
+	Haplotypes bool
 }
 
 // Register adds the flags.
@@ -23,6 +25,7 @@ func (m *Methylation) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&m.On, "methylation", false, "count modified bases by position, of --modified-bases or of reads that come called with them, on the topic of methylation (docs/consume/methylation.md)")
 	flags.StringArrayVar(&m.Thresholds, "methylation-threshold", nil, "least probability of a call of --methylation that counts, from 0 to 1, of all bases or of one, such as C:0.8; may be repeated")
 	flags.Float64Var(&m.Percentile, "methylation-percentile", 0.1, "share of a sample's calls of a base that fail, where --methylation-threshold doesn't say")
+	flags.BoolVar(&m.Haplotypes, "methylation-haplotypes", false, "count the modified bases of --methylation by haplotype, too, of diploid samples, once calls are final; a run's end waits for it; the same for all processors")
 	flags.BoolVar(&m.FindMotifs, "find-modified-motifs", false, "find the motifs that a sample modifies by what --methylation counts, as --modified-motifs names them; final calls wait for those of all its reads; the same for all processors")
 }
 
@@ -30,6 +33,9 @@ func (m *Methylation) Register(flags *pflag.FlagSet) {
 func (m *Methylation) Validate() error {
 	if !m.On && len(m.Thresholds) > 0 {
 		return fmt.Errorf("--methylation-threshold goes with --methylation")
+	}
+	if !m.On && m.Haplotypes {
+		return fmt.Errorf("--methylation-haplotypes goes with --methylation, which counts the modified bases")
 	}
 	if !m.On && m.FindMotifs {
 		return fmt.Errorf("--find-modified-motifs goes with --methylation, which counts the modified bases")

@@ -168,7 +168,7 @@ func (p *Processor) run(ctx context.Context) error {
 			return variantstage.New(variantstage.Config{
 				Topics: t, CallsPartitions: partitions[t.Calls],
 				Genome: e.Genome, Variant: e.variant,
-				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Followed: e.followed(), FindMotifs: e.findMotifs, Regions: p.cfg.Regions,
+				Targets: e.targets(), Panels: e.panels, Survey: e.survey, Followed: e.followed(), FindMotifs: e.findMotifs, Haplotypes: e.byHaplotype, Regions: p.cfg.Regions,
 				NetworkName: e.VariantModel(), Strict: e.strict,
 				Metrics: m.variant, Logger: log, Tracer: p.cfg.Tracer,
 			})
@@ -176,7 +176,7 @@ func (p *Processor) run(ctx context.Context) error {
 		{methylatestage.Name, t.Reads, func() stream.NewHandler {
 			return methylatestage.New(methylatestage.Config{
 				Topics: t, MethylationPartitions: partitions[t.Methylation], Genome: e.Genome, Filter: e.filter, Watch: e.watchedMethylation(partitions[t.Watch]),
-				FindMotifs: e.findMotifs, Metrics: m.methylate, Logger: log,
+				FindMotifs: e.findMotifs, Haplotypes: e.byHaplotype, Metrics: m.methylate, Logger: log,
 			})
 		}},
 		{annotatestage.Name, t.Calls, func() stream.NewHandler {

@@ -205,6 +205,7 @@ const (
 
 // Segment is a read on a stretch of the reference, as differences from it.
 type Segment struct {
+	Group      int
 	Start, End int
 	Reverse    bool
 	Ops        []byte // uvarints, length<<3 | kind, as stream/FORMAT.md has them
@@ -215,7 +216,7 @@ type Segment struct {
 // Unpack makes a read of its packed calls, of which those below the thresholds fail. The segment must have been
 // checked, as align.Check does.
 func Unpack(of Segment, packed []byte, s Span, thresholds *Thresholds) (*Read, error) {
-	r := &Read{start: int32(of.Start), end: int32(of.End), ref: int32(of.Start), reverse: of.Reverse, ops: of.Ops, differ: of.Bases, contig: of.Contig}
+	r := &Read{start: int32(of.Start), end: int32(of.End), ref: int32(of.Start), reverse: of.Reverse, group: of.Group, ops: of.Ops, differ: of.Bases, contig: of.Contig}
 	if len(packed) == 0 {
 		return r, nil
 	}

@@ -70,6 +70,7 @@ type region struct {
 	version    uint64
 	complete   int // batches that a state to be restored has
 	headed     bool
+	name       func(*streampb.Segment) readKey // of a read
 }
 
 type stretchKey struct {
@@ -88,8 +89,16 @@ type said struct {
 }
 
 func newRegion(key regionKey, contig []byte, limit int) *region {
-	r := &region{key: key, contig: contig, limit: limit, seen: make(map[readKey]*kept), next: 1, said: make(map[stretchKey]said), headed: true}
+	r := &region{key: key, contig: contig, limit: limit, seen: make(map[readKey]*kept), next: 1, said: make(map[stretchKey]said), headed: true, name: keyOf}
 	r.start, r.end = align.RegionBounds(int(key.region), len(contig))
+	return r
+}
+
+func (h *handler) newRegion(key regionKey, contig []byte) *region {
+	r := newRegion(key, contig, h.cfg.MaxRegion)
+	if h.cfg.Haplotypes {
+		r.name = phasedKeyOf
+	}
 	return r
 }
 
@@ -99,6 +108,9 @@ func keyOf(s *streampb.Segment) readKey {
 	return readKey(sum[:16])
 }
 
+// phasedKeyOf is the key by which the variant stage reports the haplotype of a read.
+func phasedKeyOf(s *streampb.Segment) readKey { return align.ReadKey(s) }
+
 // apply takes a segment, and reports whether it is new.
 func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 	extent, err := align.Check(s, len(r.contig))
@@ -106,7 +118,7 @@ func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 		return false, err
 	}
 	k := &kept{
-		key: keyOf(s), start: int32(s.GetStart()), end: int32(s.GetStart()) + int32(extent.Reference), reverse: s.GetReverse(),
+		key: r.name(s), start: int32(s.GetStart()), end: int32(s.GetStart()) + int32(extent.Reference), reverse: s.GetReverse(),
 		ops: int32(len(s.GetOps())), bases: int32(len(s.GetBases())),
 		data: slices.Concat(s.GetOps(), s.GetBases(), s.GetModified()),
 	}
@@ -185,9 +197,9 @@ func (r *region) span(k *kept) pileup.Span {
 func (r *region) due() bool { return len(r.seen) >= r.next }
 
 // read makes a read of what is kept of it.
-func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, error) {
+func (r *region) read(k *kept, group int, thresholds *pileup.Thresholds) (*pileup.Read, error) {
 	return pileup.Unpack(pileup.Segment{
-		Start: int(k.start), End: int(k.end), Reverse: k.reverse, Ops: k.data[:k.ops], Bases: k.data[k.ops : k.ops+k.bases], Contig: r.contig,
+		Group: group, Start: int(k.start), End: int(k.end), Reverse: k.reverse, Ops: k.data[:k.ops], Bases: k.data[k.ops : k.ops+k.bases], Contig: r.contig,
 	}, k.calls(), r.span(k), thresholds)
 }
 
@@ -196,15 +208,18 @@ func (r *region) read(k *kept, thresholds *pileup.Thresholds) (*pileup.Read, err
 func (r *region) evaluate(run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) error {
 	r.next = 2 * max(1, len(r.seen))
 	r.version++
-	publisher := newPublisher(r, run, status, thresholds, topic, emit)
-	if err := r.pile(thresholds, publisher.row); err != nil {
+	publisher := newPublisher(r, r.said, run, status, thresholds, topic, emit)
+	if err := r.pile(thresholds, 1, together, publisher.row); err != nil {
 		return err
 	}
 	return publisher.to(r.end)
 }
 
-// pile counts the region's reads; rows come by position, strand and modification.
-func (r *region) pile(thresholds *pileup.Thresholds, emit func(*pileup.Row) error) error {
+// together has all reads be of one group.
+func together(*kept) int { return 0 }
+
+// pile counts the region's reads by group; rows come by position, strand, group and modification.
+func (r *region) pile(thresholds *pileup.Thresholds, groups int, group func(*kept) int, emit func(*pileup.Row) error) error {
 	reads := make([]*kept, 0, len(r.seen))
 	for i := range r.batches {
 		for _, k := range r.batches[i].reads {
@@ -216,9 +231,9 @@ func (r *region) pile(thresholds *pileup.Thresholds, emit func(*pileup.Row) erro
 	slices.SortFunc(reads, func(a, b *kept) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), bytes.Compare(a.key[:], b.key[:]))
 	})
-	pile := pileup.NewPile(pileup.Config{Groups: 1, Spans: [][2]int{{r.start, r.end}}}, emit)
+	pile := pileup.NewPile(pileup.Config{Groups: groups, Spans: [][2]int{{r.start, r.end}}}, emit)
 	for _, k := range reads {
-		rd, err := r.read(k, thresholds)
+		rd, err := r.read(k, group(k), thresholds)
 		if err != nil {
 			return err
 		}
@@ -248,7 +263,9 @@ type publisher struct {
 	at       int // where the stretch begins
 	document methylation.Stretch
 	encoder  methylation.Encoder
+	before   map[stretchKey]said
 	said     map[int][]string // codes of which something was said, by where stretches begin
+	sets     map[int][]int64  // of the haplotype's reads, likewise
 	sites    []*sites         // of the stretch, by code
 	free     []*sites
 }
@@ -260,11 +277,11 @@ type sites struct {
 	methylation.Sites
 }
 
-func newPublisher(r *region, run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) *publisher {
-	t := &publisher{r: r, topic: topic, emit: emit, at: r.start, said: make(map[int][]string), document: methylation.Stretch{
+func newPublisher(r *region, before map[stretchKey]said, run, status string, thresholds *pileup.Thresholds, topic string, emit func(*methylation.Stretch, stream.Out) error) *publisher {
+	t := &publisher{r: r, topic: topic, emit: emit, at: r.start, before: before, said: make(map[int][]string), document: methylation.Stretch{
 		SchemaVersion: methylation.SchemaVersion, Run: run, Sample: r.key.sample, Status: status, Thresholds: named(thresholds), LeftOut: r.leftOut,
 	}}
-	for key := range r.said {
+	for key := range before {
 		t.said[key.start] = append(t.said[key.start], key.code)
 	}
 	return t
@@ -331,18 +348,18 @@ func (t *publisher) finish() error {
 func (t *publisher) publish(s *sites) error {
 	doc := &t.document
 	doc.Stretch = event.Stretch{Contig: t.r.key.contig, Pos: int64(t.at) + 1, End: int64(min(t.at+stretchWidth, t.r.end))}
-	doc.Code, doc.Sites = s.code, s.Sites
+	doc.Code, doc.PhaseSets, doc.Sites = s.code, t.sets[t.at], s.Sites
 	sum, err := t.encoder.Digest(doc)
 	if err != nil {
 		return err
 	}
 	key := stretchKey{t.at, s.code}
-	before := t.r.said[key]
+	before := t.before[key]
 	digest := [8]byte(sum[:8])
 	if before.revision > 0 && before.digest == digest {
 		return nil
 	}
 	doc.Revision = before.revision + 1
-	t.r.said[key] = said{doc.Revision, digest}
+	t.before[key] = said{doc.Revision, digest}
 	return t.emit(doc, t.encoder.Record(doc, t.topic))
 }

@@ -137,7 +137,7 @@ func (h *handler) excerpt(sample string, thresholds *pileup.Thresholds) ([]motif
 	e := motif.NewExcerpt(motif.Config{}, h.bases)
 	for _, key := range h.sampleRegions(sample) {
 		r := h.regions[key]
-		err := r.pile(thresholds, func(row *pileup.Row) error {
+		err := r.pile(thresholds, 1, together, func(row *pileup.Row) error {
 			e.Add(r.contig, row)
 			return nil
 		})

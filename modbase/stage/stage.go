@@ -43,6 +43,8 @@ type Config struct {
 	MaxRegion int
 	// FindMotifs has the motifs that samples modify handed to the variant stage.
 	FindMotifs bool
+	// Haplotypes has reads counted by haplotype, too, as the variant stage reports them once calls are final.
+	Haplotypes bool
 	Watch      *Watch       // nil: no panel asks for methylation
 	Metrics    *Metrics     // nil: none
 	Logger     *slog.Logger // nil: none
@@ -87,10 +89,15 @@ func New(cfg Config) stream.NewHandler {
 			cfg: cfg, partition: partition, partitions: partitions, fingerprint: fingerprint, log: log,
 			regions: make(map[regionKey]*region), names: make(map[string]regionKey),
 			shares: make(map[string]*shares), open: make(map[string]bool), searches: make(map[string]*search), bases: bases,
+			phased: make(map[regionKey]*phased), phasedNames: make(map[string]regionKey), knownRuns: make(map[string]map[uint32][]string),
 		}
-		return stream.Fold{
+		fold := stream.Fold{
 			Folder: h, Stage: Name, DeadLetters: cfg.Topics.DeadLetters, Logger: log, OnDeadLetter: cfg.Metrics.deadLetter,
-		}, nil
+		}
+		if cfg.Haplotypes {
+			return worker{fold, h}, nil
+		}
+		return fold, nil
 	}
 }
 
@@ -116,8 +123,13 @@ type handler struct {
 	sharesVersion         uint64
 	searches              map[string]*search // by sample
 	searchesVersion       uint64
-	bases                 int      // of the genome
-	metrics               *Metrics // nil while replaying: that was counted before
+	bases                 int // of the genome
+	phased                map[regionKey]*phased
+	phasedNames           map[string]regionKey           // by the name of their section
+	knownRuns             map[string]map[uint32][]string // of which a partition has reported all haplotypes, by sample and partition
+	knownVersion          uint64
+	wait                  stream.Wait // of runs, for haplotypes
+	metrics               *Metrics    // nil while replaying: that was counted before
 	log                   *slog.Logger
 	checked               bool // what was restored is complete
 }
@@ -156,6 +168,10 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return h.receivePlaces(body.ModifiedPlaces)
 	case *streampb.ReadRecord_ModifiedMotifs:
 		return h.receiveMotifs(body.ModifiedMotifs)
+	case *streampb.ReadRecord_ReadHaplotypes:
+		return h.receiveHaplotypes(body.ReadHaplotypes)
+	case *streampb.ReadRecord_HaplotypesKnown:
+		return h.receiveKnown(body.HaplotypesKnown)
 	case *streampb.ReadRecord_Segment:
 		return h.segment(body.Segment)
 	}
@@ -204,9 +220,8 @@ func (h *handler) settle(samples []string) ([]stream.Out, error) {
 		if !ok {
 			continue
 		}
-		runs := h.markers.RunsOf(sample)
 		for _, key := range h.sampleRegions(sample) {
-			stretches, err := h.publish(h.regions[key], runs[len(runs)-1], methylation.Final, &thresholds)
+			stretches, err := h.publishFinal(h.regions[key], &thresholds)
 			if err != nil {
 				return nil, err
 			}
@@ -257,7 +272,7 @@ func (h *handler) ends() ([]stream.Out, error) {
 		run := h.markers.Run(id)
 		waits := slices.ContainsFunc(stream.SamplesOf(run), func(sample string) bool {
 			_, final := h.final(sample)
-			return h.markers.SampleEnded(sample) && !final
+			return h.markers.SampleEnded(sample) && (!final || h.cfg.Haplotypes && !h.known(sample))
 		})
 		if waits {
 			continue
@@ -395,7 +410,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 		if contig == nil {
 			return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("segment of read %s: contig %s is not in the reference: were the reads aligned to another one?", s.GetReadId(), key.contig)}
 		}
-		r = newRegion(key, contig.Seq, h.cfg.MaxRegion)
+		r = h.newRegion(key, contig.Seq)
 	}
 	changed, err := r.apply(s)
 	if err != nil {
@@ -410,8 +425,7 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	}
 	switch {
 	case h.markers.SampleEnded(key.sample) && h.cfg.Filter.given(): // it comes late
-		runs := h.markers.RunsOf(key.sample)
-		outs, err := h.publish(r, runs[len(runs)-1], methylation.Final, &h.cfg.Filter.Thresholds)
+		outs, err := h.publishFinal(r, &h.cfg.Filter.Thresholds)
 		if err != nil {
 			return nil, err
 		}
@@ -435,20 +449,42 @@ func (h *handler) take(r *region) {
 	h.names[r.key.section()] = r.key
 }
 
+// publishFinal returns the records of what is new of a region whose counts are final.
+func (h *handler) publishFinal(r *region, thresholds *pileup.Thresholds) ([]stream.Out, error) {
+	runs := h.markers.RunsOf(r.key.sample)
+	outs, err := h.publish(r, runs[len(runs)-1], methylation.Final, thresholds)
+	if err != nil || !h.known(r.key.sample) {
+		return outs, err
+	}
+	more, err := h.publishHaplotypes(r, thresholds)
+	return append(outs, more...), err
+}
+
 // publish returns the records of what is new of a region.
 func (h *handler) publish(r *region, run, status string, thresholds *pileup.Thresholds) ([]stream.Out, error) {
-	var outs []stream.Out
-	err := r.evaluate(run, status, thresholds, h.cfg.Topics.Methylation, func(s *methylation.Stretch, out stream.Out) error {
+	outs := new(records)
+	if err := r.evaluate(run, status, thresholds, h.cfg.Topics.Methylation, h.emit(outs)); err != nil {
+		return nil, fmt.Errorf("counting modified bases in region %d of %s: %w", r.key.region, r.key.contig, err)
+	}
+	return outs.list, nil
+}
+
+// records are those that follow.
+type records struct{ list []stream.Out }
+
+// emit adds the record of a document, and what panels are to see of it.
+func (h *handler) emit(outs *records) func(*methylation.Stretch, stream.Out) error {
+	return func(s *methylation.Stretch, out stream.Out) error {
 		if len(out.Value) > stream.MaxRecord {
 			return errors.New("a stretch doesn't fit a record") // widths are chosen so that it does
 		}
 		h.metrics.stretch(s)
+		outs.list = append(outs.list, out)
+		if s.Haplotype > 0 {
+			return nil
+		}
 		watched, err := h.watch(s)
-		outs = append(append(outs, out), watched...)
+		outs.list = append(outs.list, watched...)
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("counting modified bases in region %d of %s: %w", r.key.region, r.key.contig, err)
 	}
-	return outs, nil
 }

@@ -33,8 +33,9 @@ type scene struct {
 }
 
 type sceneRead struct {
-	sample string
-	record *sam.Record
+	sample   string
+	record   *sam.Record
+	segments []*streampb.Segment
 }
 
 // heads are the modifications that tags list.
@@ -165,7 +166,7 @@ func (s *scene) add(t testing.TB, rng *rand.Rand, n int, contig *genome.Contig, 
 			segments[i].Modified = packed[i]
 		}
 	}
-	s.reads = append(s.reads, sceneRead{sample, rec})
+	s.reads = append(s.reads, sceneRead{sample, rec, segments})
 	s.segments = append(s.segments, segments...)
 }
 
@@ -224,6 +225,11 @@ func (f *file) Read() (*sam.Record, error) {
 
 // offline is the pile-up of a sample's reads as pore pileup makes it.
 func (s *scene) offline(t testing.TB, sample string, filter Filter) string {
+	return s.offlineOf(t, sample, 0, filter)
+}
+
+// offlineOf is the pile-up of the reads of a haplotype, by the tag HP; 0: of all.
+func (s *scene) offlineOf(t testing.TB, sample string, haplotype int, filter Filter) string {
 	var records []*sam.Record
 	refs := []*sam.Reference{nil, nil}
 	for _, r := range s.reads {
@@ -243,7 +249,10 @@ func (s *scene) offline(t testing.TB, sample string, filter Filter) string {
 	survey, err := aligned.NewSurvey(t.Context(), &file{header, records}, aligned.Options{Threads: 1}, 0)
 	require.NoError(t, err)
 	var out []byte
-	_, err = aligned.Pileup(t.Context(), &file{header, records}, aligned.Options{Threads: 1, Thresholds: filter.thresholds(&survey.Calls)}, func(contig string, row *pileup.Row) error {
+	_, err = aligned.Pileup(t.Context(), &file{header, records}, aligned.Options{Threads: 1, Thresholds: filter.thresholds(&survey.Calls), Haplotypes: haplotype > 0}, func(contig string, row *pileup.Row) error {
+		if row.Group != haplotype {
+			return nil
+		}
 		out = pileup.AppendBED(out, contig, row, nil)
 		return nil
 	})
@@ -370,6 +379,11 @@ func run(t testing.TB, rng *rand.Rand, cfg Config, reads *topic) *topic {
 
 // folded is the newest counts of a sample as bedMethyl; all must be final, and every run have ended.
 func folded(t testing.TB, s *scene, out *topic, sample string, partitions int) string {
+	return foldedOf(t, s, out, sample, 0, partitions)
+}
+
+// foldedOf is those of a haplotype; 0: of all reads.
+func foldedOf(t testing.TB, s *scene, out *topic, sample string, haplotype, partitions int) string {
 	latest := make(map[string]*methylation.Stretch)
 	ends := make(map[string]int)
 	for _, log := range out.logs {
@@ -400,7 +414,7 @@ func folded(t testing.TB, s *scene, out *topic, sample string, partitions int) s
 	}
 	var lines []line
 	for _, m := range latest {
-		if m.Sample != sample {
+		if m.Sample != sample || m.Haplotype != haplotype {
 			continue
 		}
 		require.Equal(t, methylation.Final, m.Status)

@@ -41,6 +41,9 @@ func (c *Config) fingerprint() string {
 	if c.FindMotifs {
 		fmt.Fprintln(h, "finds motifs") // a sample's excerpts are of all of its reads
 	}
+	if c.Haplotypes {
+		fmt.Fprintln(h, "counts by haplotype") // reads have the keys of the variant stage
+	}
 	for _, contig := range c.Genome.Contigs {
 		fmt.Fprintf(h, "contig %q %s\n", contig.Name, contig.Digest())
 	}
@@ -66,6 +69,7 @@ func (h *handler) Sections() []stream.Section {
 			}
 		}
 	}
+	list = append(list, h.phasedSections()...)
 	for name, key := range h.names {
 		r := h.regions[key]
 		list = append(list, stream.Section{Name: name, Version: r.version})
@@ -86,6 +90,11 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 		return h.appendShares(b)
 	case motifsSection:
 		return h.appendSearches(b), nil
+	case knownSection:
+		return h.appendKnown(b), nil
+	}
+	if key, ok := h.phasedNames[name]; ok {
+		return h.appendPhased(b, key)
 	}
 	if strings.HasPrefix(name, placesPrefix) {
 		if p := h.placesOf(name); p != nil {
@@ -118,6 +127,10 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 		err = h.restoreSearches(b)
 	case strings.HasPrefix(name, placesPrefix):
 		err = h.restorePlaces(b)
+	case name == knownSection:
+		err = h.restoreKnown(b)
+	case strings.HasPrefix(name, phasedPrefix):
+		err = h.restorePhased(b)
 	default:
 		err = h.restorePart(b)
 	}
@@ -294,13 +307,27 @@ func readsSection(region string, batch int) string {
 // appendHead writes what is known of a region besides its reads.
 func (r *region) appendHead(b []byte) []byte {
 	b = packed.AppendLen(packed.AppendLen(b, len(r.batches)), r.next)
-	b = packed.AppendLen(b, len(r.said))
-	for _, key := range slices.SortedFunc(maps.Keys(r.said), stretchKey.compare) {
-		s := r.said[key]
+	return appendSaid(b, r.said)
+}
+
+// appendSaid writes what was published.
+func appendSaid(b []byte, of map[stretchKey]said) []byte {
+	b = packed.AppendLen(b, len(of))
+	for _, key := range slices.SortedFunc(maps.Keys(of), stretchKey.compare) {
+		s := of[key]
 		b = packed.AppendBytes(packed.AppendLen(b, key.start), key.code)
 		b = append(packed.AppendUint(b, s.revision), s.digest[:]...)
 	}
 	return b
+}
+
+func restoreSaid(in *packed.Reader, of map[stretchKey]said) {
+	for range in.Count(1) {
+		key := stretchKey{in.Len(math.MaxInt32), in.String(maxCode)}
+		s := said{revision: in.Uint(math.MaxUint64)}
+		copy(s.digest[:], in.Fixed(len(s.digest)))
+		of[key] = s
+	}
 }
 
 // append writes a batch, read by read.
@@ -330,7 +357,7 @@ func (h *handler) restorePart(b []byte) error {
 		if contig == nil || int64(key.region)*align.RegionWidth >= int64(len(contig.Seq)) {
 			return fmt.Errorf("region %d of %s is not in the reference", key.region, key.contig)
 		}
-		r = newRegion(key, contig.Seq, h.cfg.MaxRegion)
+		r = h.newRegion(key, contig.Seq)
 		r.headed = false
 		h.take(r)
 	}
@@ -345,12 +372,7 @@ func (h *handler) restorePart(b []byte) error {
 func (r *region) restoreHead(in *packed.Reader) {
 	r.headed = true
 	r.complete, r.next = in.Len(math.MaxInt32), in.Len(math.MaxInt32)
-	for range in.Count(1) {
-		key := stretchKey{in.Len(math.MaxInt32), in.String(maxCode)}
-		s := said{revision: in.Uint(math.MaxUint64)}
-		copy(s.digest[:], in.Fixed(len(s.digest)))
-		r.said[key] = s
-	}
+	restoreSaid(in, r.said)
 	r.version++
 }
 

@@ -176,7 +176,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.topic(Write, "how runs ended", t.Runs)
 		}
 		if role == RoleVariant {
-			l.topic(Write, "what partitions ask each other of carry-over", s.input)
+			l.topic(Write, "what partitions ask each other of carry-over, and haplotypes of reads", s.input)
 		}
 		if role == RoleMethylate {
 			l.topic(Write, "how sure calls are, for all partitions", s.input)

@@ -1798,6 +1798,239 @@ func (x *ModifiedMotifs) GetMotifs() []string {
 	return nil
 }
 
+// ReadHaplotypes says which haplotypes reads of a region are of, once the sample's calls are final: from the worker
+// of a region in the variant stage to that of the same region, or of one beside it that its reads reach, in the stage
+// that counts modified bases. Reads whose haplotype is not known aren't there.
+type ReadHaplotypes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Contig        string                 `protobuf:"bytes,2,opt,name=contig,proto3" json:"contig,omitempty"`
+	Region        uint32                 `protobuf:"varint,3,opt,name=region,proto3" json:"region,omitempty"` // whose reads they are
+	Of            uint32                 `protobuf:"varint,4,opt,name=of,proto3" json:"of,omitempty"`         // region whose calls say so: the same one, or one beside it
+	Part          uint32                 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"`     // 0, 1, 2 ... of parts
+	Parts         uint32                 `protobuf:"varint,6,opt,name=parts,proto3" json:"parts,omitempty"`
+	Reads         []byte                 `protobuf:"bytes,7,opt,name=reads,proto3" json:"reads,omitempty"`                                  // 16 bytes for each, as FORMAT.md describes, ascending over all parts
+	PhaseSets     []int64                `protobuf:"varint,8,rep,packed,name=phase_sets,json=phaseSets,proto3" json:"phase_sets,omitempty"` // 1-based position of a set's first site, as PS of calls; ascending
+	Haplotypes    []uint32               `protobuf:"varint,9,rep,packed,name=haplotypes,proto3" json:"haplotypes,omitempty"`                // of each read: 2 * index of its phase set, plus 1 on haplotype 2
+	Weights       []uint64               `protobuf:"varint,10,rep,packed,name=weights,proto3" json:"weights,omitempty"`                     // what each read shows of it, in milli-Phred
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadHaplotypes) Reset() {
+	*x = ReadHaplotypes{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadHaplotypes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadHaplotypes) ProtoMessage() {}
+
+func (x *ReadHaplotypes) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadHaplotypes.ProtoReflect.Descriptor instead.
+func (*ReadHaplotypes) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReadHaplotypes) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *ReadHaplotypes) GetContig() string {
+	if x != nil {
+		return x.Contig
+	}
+	return ""
+}
+
+func (x *ReadHaplotypes) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *ReadHaplotypes) GetOf() uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *ReadHaplotypes) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *ReadHaplotypes) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *ReadHaplotypes) GetReads() []byte {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *ReadHaplotypes) GetPhaseSets() []int64 {
+	if x != nil {
+		return x.PhaseSets
+	}
+	return nil
+}
+
+func (x *ReadHaplotypes) GetHaplotypes() []uint32 {
+	if x != nil {
+		return x.Haplotypes
+	}
+	return nil
+}
+
+func (x *ReadHaplotypes) GetWeights() []uint64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// HaplotypesKnown says that a partition has sent the haplotypes of its reads, of samples whose calls are final.
+type HaplotypesKnown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        uint32                 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`   // partition that sends it
+	Sources       uint32                 `protobuf:"varint,2,opt,name=sources,proto3" json:"sources,omitempty"` // number of partitions
+	Samples       []*SampleRuns          `protobuf:"bytes,3,rep,name=samples,proto3" json:"samples,omitempty"`  // ascending by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HaplotypesKnown) Reset() {
+	*x = HaplotypesKnown{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HaplotypesKnown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HaplotypesKnown) ProtoMessage() {}
+
+func (x *HaplotypesKnown) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HaplotypesKnown.ProtoReflect.Descriptor instead.
+func (*HaplotypesKnown) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *HaplotypesKnown) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *HaplotypesKnown) GetSources() uint32 {
+	if x != nil {
+		return x.Sources
+	}
+	return 0
+}
+
+func (x *HaplotypesKnown) GetSamples() []*SampleRuns {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// SampleRuns are the runs of a sample, which have all ended.
+type SampleRuns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sample        string                 `protobuf:"bytes,1,opt,name=sample,proto3" json:"sample,omitempty"`
+	Runs          []string               `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"` // ascending
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SampleRuns) Reset() {
+	*x = SampleRuns{}
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SampleRuns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SampleRuns) ProtoMessage() {}
+
+func (x *SampleRuns) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SampleRuns.ProtoReflect.Descriptor instead.
+func (*SampleRuns) Descriptor() ([]byte, []int) {
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SampleRuns) GetSample() string {
+	if x != nil {
+		return x.Sample
+	}
+	return ""
+}
+
+func (x *SampleRuns) GetRuns() []string {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
 // Withdrawal retracts the segments of a read that were published before its end:
 // the read does not align to this region after all.
 type Withdrawal struct {
@@ -1813,7 +2046,7 @@ type Withdrawal struct {
 
 func (x *Withdrawal) Reset() {
 	*x = Withdrawal{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +2058,7 @@ func (x *Withdrawal) String() string {
 func (*Withdrawal) ProtoMessage() {}
 
 func (x *Withdrawal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[15]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2071,7 @@ func (x *Withdrawal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdrawal.ProtoReflect.Descriptor instead.
 func (*Withdrawal) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{15}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Withdrawal) GetRun() string {
@@ -1891,6 +2124,8 @@ type ReadRecord struct {
 	//	*ReadRecord_CarryOverReport
 	//	*ReadRecord_ModifiedPlaces
 	//	*ReadRecord_ModifiedMotifs
+	//	*ReadRecord_ReadHaplotypes
+	//	*ReadRecord_HaplotypesKnown
 	Body          isReadRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1898,7 +2133,7 @@ type ReadRecord struct {
 
 func (x *ReadRecord) Reset() {
 	*x = ReadRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2145,7 @@ func (x *ReadRecord) String() string {
 func (*ReadRecord) ProtoMessage() {}
 
 func (x *ReadRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[16]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2158,7 @@ func (x *ReadRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRecord.ProtoReflect.Descriptor instead.
 func (*ReadRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{16}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadRecord) GetBody() isReadRecord_Body {
@@ -2032,6 +2267,24 @@ func (x *ReadRecord) GetModifiedMotifs() *ModifiedMotifs {
 	return nil
 }
 
+func (x *ReadRecord) GetReadHaplotypes() *ReadHaplotypes {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_ReadHaplotypes); ok {
+			return x.ReadHaplotypes
+		}
+	}
+	return nil
+}
+
+func (x *ReadRecord) GetHaplotypesKnown() *HaplotypesKnown {
+	if x != nil {
+		if x, ok := x.Body.(*ReadRecord_HaplotypesKnown); ok {
+			return x.HaplotypesKnown
+		}
+	}
+	return nil
+}
+
 type isReadRecord_Body interface {
 	isReadRecord_Body()
 }
@@ -2086,6 +2339,15 @@ type ReadRecord_ModifiedMotifs struct {
 	ModifiedMotifs *ModifiedMotifs `protobuf:"bytes,11,opt,name=modified_motifs,json=modifiedMotifs,proto3,oneof"`
 }
 
+type ReadRecord_ReadHaplotypes struct {
+	// From the variant stage to the stage that counts modified bases.
+	ReadHaplotypes *ReadHaplotypes `protobuf:"bytes,12,opt,name=read_haplotypes,json=readHaplotypes,proto3,oneof"`
+}
+
+type ReadRecord_HaplotypesKnown struct {
+	HaplotypesKnown *HaplotypesKnown `protobuf:"bytes,13,opt,name=haplotypes_known,json=haplotypesKnown,proto3,oneof"`
+}
+
 func (*ReadRecord_RunStart) isReadRecord_Body() {}
 
 func (*ReadRecord_Segment) isReadRecord_Body() {}
@@ -2108,6 +2370,10 @@ func (*ReadRecord_ModifiedPlaces) isReadRecord_Body() {}
 
 func (*ReadRecord_ModifiedMotifs) isReadRecord_Body() {}
 
+func (*ReadRecord_ReadHaplotypes) isReadRecord_Body() {}
+
+func (*ReadRecord_HaplotypesKnown) isReadRecord_Body() {}
+
 // CarryOverQuery asks every partition of reads which alleles samples are called with, and how many of their
 // reads show alleles that any of them is called with. Partition 0 asks.
 type CarryOverQuery struct {
@@ -2123,7 +2389,7 @@ type CarryOverQuery struct {
 
 func (x *CarryOverQuery) Reset() {
 	*x = CarryOverQuery{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2401,7 @@ func (x *CarryOverQuery) String() string {
 func (*CarryOverQuery) ProtoMessage() {}
 
 func (x *CarryOverQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[17]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2414,7 @@ func (x *CarryOverQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverQuery.ProtoReflect.Descriptor instead.
 func (*CarryOverQuery) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{17}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CarryOverQuery) GetId() uint64 {
@@ -2203,7 +2469,7 @@ type Alleles struct {
 
 func (x *Alleles) Reset() {
 	*x = Alleles{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2481,7 @@ func (x *Alleles) String() string {
 func (*Alleles) ProtoMessage() {}
 
 func (x *Alleles) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[18]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2494,7 @@ func (x *Alleles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alleles.ProtoReflect.Descriptor instead.
 func (*Alleles) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{18}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Alleles) GetContig() string {
@@ -2292,7 +2558,7 @@ type CarryOverReport struct {
 
 func (x *CarryOverReport) Reset() {
 	*x = CarryOverReport{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2570,7 @@ func (x *CarryOverReport) String() string {
 func (*CarryOverReport) ProtoMessage() {}
 
 func (x *CarryOverReport) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[19]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2583,7 @@ func (x *CarryOverReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverReport.ProtoReflect.Descriptor instead.
 func (*CarryOverReport) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{19}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CarryOverReport) GetSource() uint32 {
@@ -2392,7 +2658,7 @@ type AlleleReads struct {
 
 func (x *AlleleReads) Reset() {
 	*x = AlleleReads{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2670,7 @@ func (x *AlleleReads) String() string {
 func (*AlleleReads) ProtoMessage() {}
 
 func (x *AlleleReads) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[20]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2683,7 @@ func (x *AlleleReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlleleReads.ProtoReflect.Descriptor instead.
 func (*AlleleReads) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{20}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AlleleReads) GetSample() string {
@@ -2511,7 +2777,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2789,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[21]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2802,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{21}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Call) GetRun() string {
@@ -2744,7 +3010,7 @@ type MotifError struct {
 
 func (x *MotifError) Reset() {
 	*x = MotifError{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3022,7 @@ func (x *MotifError) String() string {
 func (*MotifError) ProtoMessage() {}
 
 func (x *MotifError) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[22]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3035,7 @@ func (x *MotifError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MotifError.ProtoReflect.Descriptor instead.
 func (*MotifError) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{22}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MotifError) GetMotif() string {
@@ -2834,7 +3100,7 @@ type OtherAllele struct {
 
 func (x *OtherAllele) Reset() {
 	*x = OtherAllele{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +3112,7 @@ func (x *OtherAllele) String() string {
 func (*OtherAllele) ProtoMessage() {}
 
 func (x *OtherAllele) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[23]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +3125,7 @@ func (x *OtherAllele) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OtherAllele.ProtoReflect.Descriptor instead.
 func (*OtherAllele) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{23}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OtherAllele) GetPos() int64 {
@@ -2906,7 +3172,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3184,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[24]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3197,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{24}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Coverage) GetRun() string {
@@ -3037,7 +3303,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3315,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[25]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3328,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{25}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Shown) GetNamed() string {
@@ -3135,7 +3401,7 @@ type Reference struct {
 
 func (x *Reference) Reset() {
 	*x = Reference{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3413,7 @@ func (x *Reference) String() string {
 func (*Reference) ProtoMessage() {}
 
 func (x *Reference) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[26]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3426,7 @@ func (x *Reference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reference.ProtoReflect.Descriptor instead.
 func (*Reference) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{26}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Reference) GetRun() string {
@@ -3243,7 +3509,7 @@ type ReferenceBlock struct {
 
 func (x *ReferenceBlock) Reset() {
 	*x = ReferenceBlock{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3521,7 @@ func (x *ReferenceBlock) String() string {
 func (*ReferenceBlock) ProtoMessage() {}
 
 func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[27]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3534,7 @@ func (x *ReferenceBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceBlock.ProtoReflect.Descriptor instead.
 func (*ReferenceBlock) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{27}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReferenceBlock) GetStart() int64 {
@@ -3325,7 +3591,7 @@ type CallableSpan struct {
 
 func (x *CallableSpan) Reset() {
 	*x = CallableSpan{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3603,7 @@ func (x *CallableSpan) String() string {
 func (*CallableSpan) ProtoMessage() {}
 
 func (x *CallableSpan) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[28]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3616,7 @@ func (x *CallableSpan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallableSpan.ProtoReflect.Descriptor instead.
 func (*CallableSpan) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{28}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CallableSpan) GetStart() int64 {
@@ -3392,7 +3658,7 @@ type CallRecord struct {
 
 func (x *CallRecord) Reset() {
 	*x = CallRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +3670,7 @@ func (x *CallRecord) String() string {
 func (*CallRecord) ProtoMessage() {}
 
 func (x *CallRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[29]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +3683,7 @@ func (x *CallRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRecord.ProtoReflect.Descriptor instead.
 func (*CallRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{29}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CallRecord) GetBody() isCallRecord_Body {
@@ -3559,7 +3825,7 @@ type CarryOver struct {
 
 func (x *CarryOver) Reset() {
 	*x = CarryOver{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3837,7 @@ func (x *CarryOver) String() string {
 func (*CarryOver) ProtoMessage() {}
 
 func (x *CarryOver) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[30]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3850,7 @@ func (x *CarryOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOver.ProtoReflect.Descriptor instead.
 func (*CarryOver) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{30}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CarryOver) GetRun() string {
@@ -3690,7 +3956,7 @@ type CarryOverEnd struct {
 
 func (x *CarryOverEnd) Reset() {
 	*x = CarryOverEnd{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3702,7 +3968,7 @@ func (x *CarryOverEnd) String() string {
 func (*CarryOverEnd) ProtoMessage() {}
 
 func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[31]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3715,7 +3981,7 @@ func (x *CarryOverEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CarryOverEnd.ProtoReflect.Descriptor instead.
 func (*CarryOverEnd) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{31}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CarryOverEnd) GetRun() string {
@@ -3751,7 +4017,7 @@ type WatchRecord struct {
 
 func (x *WatchRecord) Reset() {
 	*x = WatchRecord{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +4029,7 @@ func (x *WatchRecord) String() string {
 func (*WatchRecord) ProtoMessage() {}
 
 func (x *WatchRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[32]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +4042,7 @@ func (x *WatchRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecord.ProtoReflect.Descriptor instead.
 func (*WatchRecord) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{32}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchRecord) GetBody() isWatchRecord_Body {
@@ -3908,7 +4174,7 @@ type Methylation struct {
 
 func (x *Methylation) Reset() {
 	*x = Methylation{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4186,7 @@ func (x *Methylation) String() string {
 func (*Methylation) ProtoMessage() {}
 
 func (x *Methylation) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[33]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4199,7 @@ func (x *Methylation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Methylation.ProtoReflect.Descriptor instead.
 func (*Methylation) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{33}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Methylation) GetRun() string {
@@ -4027,7 +4293,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4039,7 +4305,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[34]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4052,7 +4318,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{34}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Cursor) GetRun() string {
@@ -4145,7 +4411,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4423,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[35]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4436,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{35}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Decision) GetRun() string {
@@ -4262,7 +4528,7 @@ type PushState struct {
 
 func (x *PushState) Reset() {
 	*x = PushState{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4540,7 @@ func (x *PushState) String() string {
 func (*PushState) ProtoMessage() {}
 
 func (x *PushState) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[36]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4553,7 @@ func (x *PushState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushState.ProtoReflect.Descriptor instead.
 func (*PushState) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{36}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PushState) GetRun() string {
@@ -4365,7 +4631,7 @@ type PushChannel struct {
 
 func (x *PushChannel) Reset() {
 	*x = PushChannel{}
-	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4377,7 +4643,7 @@ func (x *PushChannel) String() string {
 func (*PushChannel) ProtoMessage() {}
 
 func (x *PushChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_streampb_porestream_proto_msgTypes[37]
+	mi := &file_stream_streampb_porestream_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4390,7 +4656,7 @@ func (x *PushChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushChannel.ProtoReflect.Descriptor instead.
 func (*PushChannel) Descriptor() ([]byte, []int) {
-	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{37}
+	return file_stream_streampb_porestream_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PushChannel) GetChannel() uint32 {
@@ -4612,14 +4878,37 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x0eModifiedMotifs\x12\x16\n" +
 	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x12\n" +
 	"\x04runs\x18\x02 \x03(\tR\x04runs\x12\x16\n" +
-	"\x06motifs\x18\x03 \x03(\tR\x06motifs\"\x7f\n" +
+	"\x06motifs\x18\x03 \x03(\tR\x06motifs\"\x81\x02\n" +
+	"\x0eReadHaplotypes\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x16\n" +
+	"\x06contig\x18\x02 \x01(\tR\x06contig\x12\x16\n" +
+	"\x06region\x18\x03 \x01(\rR\x06region\x12\x0e\n" +
+	"\x02of\x18\x04 \x01(\rR\x02of\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x06 \x01(\rR\x05parts\x12\x14\n" +
+	"\x05reads\x18\a \x01(\fR\x05reads\x12\x1d\n" +
+	"\n" +
+	"phase_sets\x18\b \x03(\x03R\tphaseSets\x12\x1e\n" +
+	"\n" +
+	"haplotypes\x18\t \x03(\rR\n" +
+	"haplotypes\x12\x18\n" +
+	"\aweights\x18\n" +
+	" \x03(\x04R\aweights\"x\n" +
+	"\x0fHaplotypesKnown\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x18\n" +
+	"\asources\x18\x02 \x01(\rR\asources\x123\n" +
+	"\asamples\x18\x03 \x03(\v2\x19.porestream.v1.SampleRunsR\asamples\"8\n" +
+	"\n" +
+	"SampleRuns\x12\x16\n" +
+	"\x06sample\x18\x01 \x01(\tR\x06sample\x12\x12\n" +
+	"\x04runs\x18\x02 \x03(\tR\x04runs\"\x7f\n" +
 	"\n" +
 	"Withdrawal\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\tR\x06sample\x12\x17\n" +
 	"\aread_id\x18\x03 \x01(\tR\x06readId\x12\x16\n" +
 	"\x06contig\x18\x04 \x01(\tR\x06contig\x12\x16\n" +
-	"\x06region\x18\x05 \x01(\rR\x06region\"\xc7\x05\n" +
+	"\x06region\x18\x05 \x01(\rR\x06region\"\xde\x06\n" +
 	"\n" +
 	"ReadRecord\x124\n" +
 	"\trun_start\x18\x01 \x01(\v2\x15.porestream.v1.MarkerH\x00R\brunStart\x122\n" +
@@ -4635,7 +4924,9 @@ const file_stream_streampb_porestream_proto_rawDesc = "" +
 	"\x11carry_over_report\x18\t \x01(\v2\x1e.porestream.v1.CarryOverReportH\x00R\x0fcarryOverReport\x12H\n" +
 	"\x0fmodified_places\x18\n" +
 	" \x01(\v2\x1d.porestream.v1.ModifiedPlacesH\x00R\x0emodifiedPlaces\x12H\n" +
-	"\x0fmodified_motifs\x18\v \x01(\v2\x1d.porestream.v1.ModifiedMotifsH\x00R\x0emodifiedMotifsB\x06\n" +
+	"\x0fmodified_motifs\x18\v \x01(\v2\x1d.porestream.v1.ModifiedMotifsH\x00R\x0emodifiedMotifs\x12H\n" +
+	"\x0fread_haplotypes\x18\f \x01(\v2\x1d.porestream.v1.ReadHaplotypesH\x00R\x0ereadHaplotypes\x12K\n" +
+	"\x10haplotypes_known\x18\r \x01(\v2\x1e.porestream.v1.HaplotypesKnownH\x00R\x0fhaplotypesKnownB\x06\n" +
 	"\x04body\"\x96\x01\n" +
 	"\x0eCarryOverQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
@@ -4897,7 +5188,7 @@ func file_stream_streampb_porestream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_streampb_porestream_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_stream_streampb_porestream_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_stream_streampb_porestream_proto_goTypes = []any{
 	(EndStatus)(0),          // 0: porestream.v1.EndStatus
 	(CallStatus)(0),         // 1: porestream.v1.CallStatus
@@ -4918,29 +5209,32 @@ var file_stream_streampb_porestream_proto_goTypes = []any{
 	(*ModifiedPlaces)(nil),  // 16: porestream.v1.ModifiedPlaces
 	(*PlacesOf)(nil),        // 17: porestream.v1.PlacesOf
 	(*ModifiedMotifs)(nil),  // 18: porestream.v1.ModifiedMotifs
-	(*Withdrawal)(nil),      // 19: porestream.v1.Withdrawal
-	(*ReadRecord)(nil),      // 20: porestream.v1.ReadRecord
-	(*CarryOverQuery)(nil),  // 21: porestream.v1.CarryOverQuery
-	(*Alleles)(nil),         // 22: porestream.v1.Alleles
-	(*CarryOverReport)(nil), // 23: porestream.v1.CarryOverReport
-	(*AlleleReads)(nil),     // 24: porestream.v1.AlleleReads
-	(*Call)(nil),            // 25: porestream.v1.Call
-	(*MotifError)(nil),      // 26: porestream.v1.MotifError
-	(*OtherAllele)(nil),     // 27: porestream.v1.OtherAllele
-	(*Coverage)(nil),        // 28: porestream.v1.Coverage
-	(*Shown)(nil),           // 29: porestream.v1.Shown
-	(*Reference)(nil),       // 30: porestream.v1.Reference
-	(*ReferenceBlock)(nil),  // 31: porestream.v1.ReferenceBlock
-	(*CallableSpan)(nil),    // 32: porestream.v1.CallableSpan
-	(*CallRecord)(nil),      // 33: porestream.v1.CallRecord
-	(*CarryOver)(nil),       // 34: porestream.v1.CarryOver
-	(*CarryOverEnd)(nil),    // 35: porestream.v1.CarryOverEnd
-	(*WatchRecord)(nil),     // 36: porestream.v1.WatchRecord
-	(*Methylation)(nil),     // 37: porestream.v1.Methylation
-	(*Cursor)(nil),          // 38: porestream.v1.Cursor
-	(*Decision)(nil),        // 39: porestream.v1.Decision
-	(*PushState)(nil),       // 40: porestream.v1.PushState
-	(*PushChannel)(nil),     // 41: porestream.v1.PushChannel
+	(*ReadHaplotypes)(nil),  // 19: porestream.v1.ReadHaplotypes
+	(*HaplotypesKnown)(nil), // 20: porestream.v1.HaplotypesKnown
+	(*SampleRuns)(nil),      // 21: porestream.v1.SampleRuns
+	(*Withdrawal)(nil),      // 22: porestream.v1.Withdrawal
+	(*ReadRecord)(nil),      // 23: porestream.v1.ReadRecord
+	(*CarryOverQuery)(nil),  // 24: porestream.v1.CarryOverQuery
+	(*Alleles)(nil),         // 25: porestream.v1.Alleles
+	(*CarryOverReport)(nil), // 26: porestream.v1.CarryOverReport
+	(*AlleleReads)(nil),     // 27: porestream.v1.AlleleReads
+	(*Call)(nil),            // 28: porestream.v1.Call
+	(*MotifError)(nil),      // 29: porestream.v1.MotifError
+	(*OtherAllele)(nil),     // 30: porestream.v1.OtherAllele
+	(*Coverage)(nil),        // 31: porestream.v1.Coverage
+	(*Shown)(nil),           // 32: porestream.v1.Shown
+	(*Reference)(nil),       // 33: porestream.v1.Reference
+	(*ReferenceBlock)(nil),  // 34: porestream.v1.ReferenceBlock
+	(*CallableSpan)(nil),    // 35: porestream.v1.CallableSpan
+	(*CallRecord)(nil),      // 36: porestream.v1.CallRecord
+	(*CarryOver)(nil),       // 37: porestream.v1.CarryOver
+	(*CarryOverEnd)(nil),    // 38: porestream.v1.CarryOverEnd
+	(*WatchRecord)(nil),     // 39: porestream.v1.WatchRecord
+	(*Methylation)(nil),     // 40: porestream.v1.Methylation
+	(*Cursor)(nil),          // 41: porestream.v1.Cursor
+	(*Decision)(nil),        // 42: porestream.v1.Decision
+	(*PushState)(nil),       // 43: porestream.v1.PushState
+	(*PushChannel)(nil),     // 44: porestream.v1.PushChannel
 }
 var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	0,  // 0: porestream.v1.Run.end_status:type_name -> porestream.v1.EndStatus
@@ -4956,46 +5250,49 @@ var file_stream_streampb_porestream_proto_depIdxs = []int32{
 	14, // 10: porestream.v1.ModifiedCalls.samples:type_name -> porestream.v1.SampleCalls
 	15, // 11: porestream.v1.SampleCalls.bases:type_name -> porestream.v1.BaseCalls
 	17, // 12: porestream.v1.ModifiedPlaces.places:type_name -> porestream.v1.PlacesOf
-	7,  // 13: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
-	11, // 14: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
-	7,  // 15: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
-	11, // 16: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
-	19, // 17: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
-	12, // 18: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
-	13, // 19: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
-	21, // 20: porestream.v1.ReadRecord.carry_over_query:type_name -> porestream.v1.CarryOverQuery
-	23, // 21: porestream.v1.ReadRecord.carry_over_report:type_name -> porestream.v1.CarryOverReport
-	16, // 22: porestream.v1.ReadRecord.modified_places:type_name -> porestream.v1.ModifiedPlaces
-	18, // 23: porestream.v1.ReadRecord.modified_motifs:type_name -> porestream.v1.ModifiedMotifs
-	22, // 24: porestream.v1.CarryOverQuery.alleles:type_name -> porestream.v1.Alleles
-	22, // 25: porestream.v1.CarryOverReport.called:type_name -> porestream.v1.Alleles
-	24, // 26: porestream.v1.CarryOverReport.reads:type_name -> porestream.v1.AlleleReads
-	1,  // 27: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
-	27, // 28: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
-	26, // 29: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
-	29, // 30: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
-	31, // 31: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
-	32, // 32: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
-	2,  // 33: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
-	7,  // 34: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
-	25, // 35: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
-	7,  // 36: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
-	28, // 37: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
-	30, // 38: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
-	34, // 39: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
-	35, // 40: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
-	7,  // 41: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
-	28, // 42: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
-	7,  // 43: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
-	37, // 44: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
-	7,  // 45: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
-	3,  // 46: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
-	41, // 47: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	21, // 13: porestream.v1.HaplotypesKnown.samples:type_name -> porestream.v1.SampleRuns
+	7,  // 14: porestream.v1.ReadRecord.run_start:type_name -> porestream.v1.Marker
+	11, // 15: porestream.v1.ReadRecord.segment:type_name -> porestream.v1.Segment
+	7,  // 16: porestream.v1.ReadRecord.run_end:type_name -> porestream.v1.Marker
+	11, // 17: porestream.v1.ReadRecord.partial:type_name -> porestream.v1.Segment
+	22, // 18: porestream.v1.ReadRecord.withdrawal:type_name -> porestream.v1.Withdrawal
+	12, // 19: porestream.v1.ReadRecord.model:type_name -> porestream.v1.ModelName
+	13, // 20: porestream.v1.ReadRecord.modified_calls:type_name -> porestream.v1.ModifiedCalls
+	24, // 21: porestream.v1.ReadRecord.carry_over_query:type_name -> porestream.v1.CarryOverQuery
+	26, // 22: porestream.v1.ReadRecord.carry_over_report:type_name -> porestream.v1.CarryOverReport
+	16, // 23: porestream.v1.ReadRecord.modified_places:type_name -> porestream.v1.ModifiedPlaces
+	18, // 24: porestream.v1.ReadRecord.modified_motifs:type_name -> porestream.v1.ModifiedMotifs
+	19, // 25: porestream.v1.ReadRecord.read_haplotypes:type_name -> porestream.v1.ReadHaplotypes
+	20, // 26: porestream.v1.ReadRecord.haplotypes_known:type_name -> porestream.v1.HaplotypesKnown
+	25, // 27: porestream.v1.CarryOverQuery.alleles:type_name -> porestream.v1.Alleles
+	25, // 28: porestream.v1.CarryOverReport.called:type_name -> porestream.v1.Alleles
+	27, // 29: porestream.v1.CarryOverReport.reads:type_name -> porestream.v1.AlleleReads
+	1,  // 30: porestream.v1.Call.status:type_name -> porestream.v1.CallStatus
+	30, // 31: porestream.v1.Call.others:type_name -> porestream.v1.OtherAllele
+	29, // 32: porestream.v1.Call.motif:type_name -> porestream.v1.MotifError
+	32, // 33: porestream.v1.Coverage.shown:type_name -> porestream.v1.Shown
+	34, // 34: porestream.v1.Reference.blocks:type_name -> porestream.v1.ReferenceBlock
+	35, // 35: porestream.v1.Reference.callable:type_name -> porestream.v1.CallableSpan
+	2,  // 36: porestream.v1.CallableSpan.callability:type_name -> porestream.v1.Callability
+	7,  // 37: porestream.v1.CallRecord.run_start:type_name -> porestream.v1.Marker
+	28, // 38: porestream.v1.CallRecord.call:type_name -> porestream.v1.Call
+	7,  // 39: porestream.v1.CallRecord.run_end:type_name -> porestream.v1.Marker
+	31, // 40: porestream.v1.CallRecord.coverage:type_name -> porestream.v1.Coverage
+	33, // 41: porestream.v1.CallRecord.reference:type_name -> porestream.v1.Reference
+	37, // 42: porestream.v1.CallRecord.carry_over:type_name -> porestream.v1.CarryOver
+	38, // 43: porestream.v1.CallRecord.carry_over_end:type_name -> porestream.v1.CarryOverEnd
+	7,  // 44: porestream.v1.WatchRecord.run_start:type_name -> porestream.v1.Marker
+	31, // 45: porestream.v1.WatchRecord.coverage:type_name -> porestream.v1.Coverage
+	7,  // 46: porestream.v1.WatchRecord.run_end:type_name -> porestream.v1.Marker
+	40, // 47: porestream.v1.WatchRecord.methylation:type_name -> porestream.v1.Methylation
+	7,  // 48: porestream.v1.WatchRecord.methylation_end:type_name -> porestream.v1.Marker
+	3,  // 49: porestream.v1.Decision.action:type_name -> porestream.v1.DecisionAction
+	44, // 50: porestream.v1.PushState.channels:type_name -> porestream.v1.PushChannel
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_stream_streampb_porestream_proto_init() }
@@ -5013,7 +5310,7 @@ func file_stream_streampb_porestream_proto_init() {
 		(*SignalRecord_Chunk)(nil),
 		(*SignalRecord_RunEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[16].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[19].OneofWrappers = []any{
 		(*ReadRecord_RunStart)(nil),
 		(*ReadRecord_Segment)(nil),
 		(*ReadRecord_RunEnd)(nil),
@@ -5025,8 +5322,10 @@ func file_stream_streampb_porestream_proto_init() {
 		(*ReadRecord_CarryOverReport)(nil),
 		(*ReadRecord_ModifiedPlaces)(nil),
 		(*ReadRecord_ModifiedMotifs)(nil),
+		(*ReadRecord_ReadHaplotypes)(nil),
+		(*ReadRecord_HaplotypesKnown)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[29].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[32].OneofWrappers = []any{
 		(*CallRecord_RunStart)(nil),
 		(*CallRecord_Call)(nil),
 		(*CallRecord_RunEnd)(nil),
@@ -5035,7 +5334,7 @@ func file_stream_streampb_porestream_proto_init() {
 		(*CallRecord_CarryOver)(nil),
 		(*CallRecord_CarryOverEnd)(nil),
 	}
-	file_stream_streampb_porestream_proto_msgTypes[32].OneofWrappers = []any{
+	file_stream_streampb_porestream_proto_msgTypes[35].OneofWrappers = []any{
 		(*WatchRecord_RunStart)(nil),
 		(*WatchRecord_Variant)(nil),
 		(*WatchRecord_Coverage)(nil),
@@ -5049,7 +5348,7 @@ func file_stream_streampb_porestream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_streampb_porestream_proto_rawDesc), len(file_stream_streampb_porestream_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

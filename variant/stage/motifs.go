@@ -70,6 +70,11 @@ func (h *handler) receiveMotifs(m *streampb.ModifiedMotifs) ([]stream.Out, error
 	if err != nil {
 		return nil, err
 	}
+	haplotypes, err := h.haplotypes([]string{m.GetSample()})
+	if err != nil {
+		return nil, err
+	}
+	outs = append(outs, haplotypes...)
 	ends, err := h.ends()
 	if err != nil || first {
 		return append(outs, ends...), err

@@ -54,6 +54,8 @@ type Config struct {
 	Followed map[string][]int
 	// FindMotifs has calls marked by the motifs that the stage methylate finds in the sample: what is final waits for them.
 	FindMotifs bool
+	// Haplotypes has it reported to the stage methylate which haplotypes reads are of, once calls are final.
+	Haplotypes bool
 	Metrics    *Metrics     // nil: none
 	Logger     *slog.Logger // nil: none
 	// Tracer takes the spans of traced reads; nil: none are.
@@ -74,7 +76,7 @@ func New(cfg Config) stream.NewHandler {
 			regions: make(map[regionKey]*variant.Region), names: make(map[string]regionKey),
 			fingerprint: fingerprint, followed: follows, spans: newSpans(cfg.Tracer), log: log, mostAssessed: maxAssessed,
 			basecallers: variant.NewBasecallers(cfg.Variant.Network, cfg.NetworkName),
-			found:       make(map[string]*foundMotifs), ending: make(map[string]bool),
+			found:       make(map[string]*foundMotifs), ending: make(map[string]bool), sent: make(map[string]*sentHaplotypes),
 		}
 		cfg.Regions.add(h)
 		return worker{
@@ -113,12 +115,14 @@ type handler struct {
 	restoring             map[regionKey]*variant.Restorer // regions that wait for parts of their state
 	fingerprint           string
 	followed              followed
-	replayed              bool                    // the record is
-	checked               bool                    // what was restored is complete
-	found                 map[string]*foundMotifs // by sample
-	ending                map[string]bool         // runs whose end has come and was not passed on, as motifs have yet to come
-	motifsVersion         uint64                  // of their section
-	wait                  stream.Wait             // of runs, for motifs
+	replayed              bool                       // the record is
+	checked               bool                       // what was restored is complete
+	found                 map[string]*foundMotifs    // by sample
+	ending                map[string]bool            // runs whose end has come and was not passed on, as motifs have yet to come
+	motifsVersion         uint64                     // of their section
+	wait                  stream.Wait                // of runs, for motifs
+	sent                  map[string]*sentHaplotypes // of haplotypes, by sample
+	haplotypesVersion     uint64                     // of their section
 	answering             answering
 	asking                asking
 	mostAssessed          int      // alleles; see maxAssessed
@@ -152,7 +156,8 @@ func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 		return nil, nil
 	case *streampb.ReadRecord_Model:
 		return nil, h.model(body.Model)
-	case *streampb.ReadRecord_ModifiedCalls, *streampb.ReadRecord_ModifiedPlaces: // of the stage that counts modified bases
+	case *streampb.ReadRecord_ModifiedCalls, *streampb.ReadRecord_ModifiedPlaces, *streampb.ReadRecord_ReadHaplotypes, *streampb.ReadRecord_HaplotypesKnown:
+		// of, or for, the stage that counts modified bases
 		return nil, nil
 	case *streampb.ReadRecord_ModifiedMotifs:
 		return h.receiveMotifs(body.ModifiedMotifs)
@@ -195,16 +200,22 @@ func (h *handler) runEnd(mk *streampb.Marker) ([]stream.Out, error) {
 		return nil, err
 	}
 	var outs []stream.Out
+	var final []string
 	for _, sample := range stream.SamplesOf(mk.GetRun()) {
 		if !h.settled(sample) {
 			continue
 		}
-		final, err := h.sampleEnd(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
+		records, err := h.sampleEnd(mk.GetRun().GetId(), sample, !slices.Contains(ended, sample))
 		if err != nil {
 			return nil, err
 		}
-		outs = append(outs, final...)
+		outs, final = append(outs, records...), append(final, sample)
 	}
+	haplotypes, err := h.haplotypes(final)
+	if err != nil {
+		return nil, err
+	}
+	outs = append(outs, haplotypes...)
 	if h.cfg.FindMotifs {
 		if complete {
 			h.ending[mk.GetRun().GetId()] = true

@@ -39,6 +39,9 @@ func (c *Config) fingerprint() string {
 	if c.FindMotifs {
 		line("motifs of methylate")
 	}
+	if c.Haplotypes {
+		line("haplotypes for methylate")
+	}
 	for _, contig := range c.Genome.Contigs {
 		line("contig %q %s", contig.Name, contig.Digest())
 	}
@@ -71,6 +74,9 @@ func (h *handler) Sections() []stream.Section {
 	if h.cfg.FindMotifs {
 		list = append(list, stream.Section{Name: motifsSection, Version: h.motifsVersion})
 	}
+	if h.cfg.Haplotypes {
+		list = append(list, stream.Section{Name: haplotypesSection, Version: h.haplotypesVersion})
+	}
 	for name, key := range h.names {
 		r := h.regions[key]
 		list = append(list, stream.Section{Name: name, Version: r.StateVersion()})
@@ -94,6 +100,9 @@ func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 	}
 	if name == motifsSection {
 		return h.appendMotifs(b), nil
+	}
+	if name == haplotypesSection {
+		return h.appendHaplotypes(b), nil
 	}
 	key, ok := h.names[name]
 	if ok {
@@ -124,6 +133,12 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	}
 	if name == motifsSection {
 		if err := h.restoreMotifs(b); err != nil {
+			return fmt.Errorf("restoring section %q: %w", name, err)
+		}
+		return nil
+	}
+	if name == haplotypesSection {
+		if err := h.restoreHaplotypes(b); err != nil {
 			return fmt.Errorf("restoring section %q: %w", name, err)
 		}
 		return nil

@@ -1,5 +1,5 @@
 // Package methylation is the public contract of the methylation topic: one JSON document per revision of what
-// the reads of a sample say of one modification in a stretch of the reference, as a CloudEvent in Kafka's binary
+// the reads of a sample, or those of one haplotype, say of one modification in a stretch of the reference, as a CloudEvent in Kafka's binary
 // mode. docs/consume/methylation.md describes it, and docs/consume/methylation.schema.json is its JSON Schema.
 //
 // Consumers fold by record key and keep the highest revision; the topic is compacted by that key. Unknown
@@ -23,8 +23,12 @@ import (
 	"github.com/porestream/porestream/stream"
 )
 
-// Type is the CloudEvents type of a document. The topic also carries [event.TypeRunEnd].
-const Type = "porestream.methylation.v1"
+// The CloudEvents types of documents: of all reads, and of those of a haplotype, which consumers that don't know it pass by. The topic also
+// carries [event.TypeRunEnd].
+const (
+	Type          = "porestream.methylation.v1"
+	TypeHaplotype = "porestream.methylation.haplotype.v1"
+)
 
 // SchemaVersion is the version of [Stretch] that this package writes.
 const SchemaVersion = 1
@@ -46,6 +50,10 @@ type Stretch struct {
 	Stretch event.Stretch `json:"stretch"`
 	// Code is that of the modification, as in the tag MM: a letter, or a number of ChEBI.
 	Code string `json:"code"`
+	// Haplotype is that of the reads, 1 or 2; absent: all reads are counted. PhaseSets are those of the haplotype's reads over
+	// the stretch, ascending: in one phase set haplotypes are as in the genotypes of variants.
+	Haplotype int     `json:"haplotype,omitempty"`
+	PhaseSets []int64 `json:"phase_sets,omitempty"`
 	// Thresholds are the least probabilities of calls that count, by the base that is called; a base that isn't
 	// there has none.
 	Thresholds map[string]float64 `json:"thresholds,omitempty"`
@@ -111,7 +119,15 @@ func (s *Sites) Row(i int, code modbase.Code) pileup.Row {
 
 // Key is that of the document's record.
 func (s *Stretch) Key() []byte {
-	return stream.MethylationKey(s.Sample, s.Stretch.Contig, s.Stretch.Pos-1, s.Code)
+	return stream.MethylationKey(s.Sample, s.Stretch.Contig, s.Stretch.Pos-1, s.Code, s.Haplotype)
+}
+
+// kind is the document's CloudEvents type.
+func (s *Stretch) kind() string {
+	if s.Haplotype > 0 {
+		return TypeHaplotype
+	}
+	return Type
 }
 
 // AppendJSON appends the document, without a line end: the bytes of [json.Marshal], in a tenth of its time.
@@ -136,6 +152,12 @@ func (s *Stretch) appendContent(b []byte) ([]byte, error) {
 	b = strconv.AppendInt(append(b, `,"pos":`...), s.Stretch.Pos, 10)
 	b = strconv.AppendInt(append(b, `,"end":`...), s.Stretch.End, 10)
 	b = appendString(append(b, `},"code":`...), s.Code)
+	if s.Haplotype != 0 {
+		b = strconv.AppendInt(append(b, `,"haplotype":`...), int64(s.Haplotype), 10)
+	}
+	if len(s.PhaseSets) > 0 {
+		b = appendInts(append(b, `,"phase_sets":`...), s.PhaseSets)
+	}
 	before := `,"thresholds":{`
 	for _, base := range slices.Sorted(maps.Keys(s.Thresholds)) {
 		b = append(appendString(append(b, before...), base), ':')
@@ -169,7 +191,7 @@ func (s *Stretch) appendContent(b []byte) ([]byte, error) {
 }
 
 // appendInts appends a list of numbers.
-func appendInts(b []byte, list []int) []byte {
+func appendInts[T int | int64](b []byte, list []T) []byte {
 	if list == nil {
 		return append(b, "null"...)
 	}
@@ -234,7 +256,7 @@ func (s *Stretch) Record(topic string) (stream.Out, error) {
 // record carries a document.
 func (s *Stretch) record(topic string, value []byte) stream.Out {
 	key := s.Key()
-	headers := append(event.CloudEvent(Type, s.Run, event.ID(Type, s.Run, fmt.Sprintf("%s/%d", key, s.Revision))),
+	headers := append(event.CloudEvent(s.kind(), s.Run, event.ID(s.kind(), s.Run, fmt.Sprintf("%s/%d", key, s.Revision))),
 		stream.Header{Key: "ce_subject", Value: fmt.Appendf(nil, "%s:%d-%d", s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End)},
 		stream.Header{Key: "ce_partitionkey", Value: key},
 	)
@@ -244,7 +266,8 @@ func (s *Stretch) record(topic string, value []byte) stream.Out {
 // Decode reads a record of the topic: one of the results is set. Records of types that this package doesn't know
 // give none.
 func Decode(rec stream.Record) (*Stretch, *event.RunEnd, error) {
-	if event.TypeOf(rec) != Type {
+	kind := event.TypeOf(rec)
+	if kind != Type && kind != TypeHaplotype {
 		_, end, err := event.Decode(rec)
 		return nil, end, err
 	}
@@ -252,6 +275,9 @@ func Decode(rec stream.Record) (*Stretch, *event.RunEnd, error) {
 	err := json.Unmarshal(rec.Value, s)
 	if err == nil {
 		err = s.check()
+	}
+	if err == nil && kind != s.kind() {
+		err = fmt.Errorf("an event of type %s is of haplotype %d", kind, s.Haplotype)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("decoding record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
@@ -268,6 +294,9 @@ func (s *Stretch) check() error {
 	}
 	if _, err := modbase.ParseCode(s.Code); err != nil {
 		return fmt.Errorf("code %w", err)
+	}
+	if s.Haplotype < 0 || s.Haplotype > 2 {
+		return fmt.Errorf("haplotype %d: want 1 or 2", s.Haplotype)
 	}
 	n := len(s.Sites.Pos)
 	for _, column := range [...][]int{s.Sites.Modified, s.Sites.Canonical, s.Sites.Other, s.Sites.Deleted, s.Sites.Failed, s.Sites.Different, s.Sites.Uncalled} {
@@ -298,5 +327,9 @@ func (s *Stretch) Text() string {
 	if valid > 0 {
 		share = 100 * float64(modified) / float64(valid)
 	}
-	return fmt.Sprintf("%-11s %s %s:%d-%d %s: %d positions, %.1f %% of %d calls", s.Status, s.Sample, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, s.Code, len(s.Sites.Pos), share, valid)
+	of := s.Code
+	if s.Haplotype > 0 {
+		of += fmt.Sprintf(" of haplotype %d", s.Haplotype)
+	}
+	return fmt.Sprintf("%-11s %s %s:%d-%d %s: %d positions, %.1f %% of %d calls", s.Status, s.Sample, s.Stretch.Contig, s.Stretch.Pos, s.Stretch.End, of, len(s.Sites.Pos), share, valid)
 }

@@ -33,6 +33,13 @@ func sample() *Stretch {
 	return s
 }
 
+// ofHaplotype is the same of a haplotype's reads.
+func ofHaplotype() *Stretch {
+	s := sample()
+	s.Haplotype, s.PhaseSets = 2, []int64{17, 8000}
+	return s
+}
+
 func record(t *testing.T, o stream.Out) stream.Record {
 	t.Helper()
 	return stream.Record{Topic: o.Topic, Key: o.Key, Value: o.Value, Headers: o.Headers}
@@ -65,6 +72,19 @@ func TestContract(t *testing.T) {
 	require.Nil(t, end)
 	require.Equal(t, s, got)
 	require.Equal(t, pileup.Row{Pos: 4096, Strand: pileup.Plus, Code: -76792, Motif: -1, Modified: 1, Other: 2, Canonical: 3, Deleted: 4, Failed: 5, Different: 6, Uncalled: 7}, got.Sites.Row(0, -76792))
+
+	tagged := ofHaplotype()
+	o3, err := tagged.Record("methylation")
+	require.NoError(t, err)
+	require.Equal(t, "s/chr1/4096/76792/HP2", string(o3.Key))
+	require.NoError(t, validate(o3.Value))
+	got, _, err = Decode(record(t, o3))
+	require.NoError(t, err)
+	require.Equal(t, tagged, got)
+	tagged.Status = Provisional
+	wrong, err := tagged.JSON()
+	require.NoError(t, err)
+	require.Error(t, validate(wrong), "counts by haplotype are final")
 
 	empty := &Stretch{SchemaVersion: 1, Run: "r", Sample: "s", Revision: 1, Status: Provisional, Stretch: event.Stretch{Contig: "c", Pos: 1, End: 4}, Code: "m", Sites: NewSites()}
 	o2, err := empty.Record("methylation")
@@ -99,11 +119,14 @@ func TestContract(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(text, &doc))
 	require.Equal(t, "{prefix}"+stream.NewTopics("").Methylation, doc.Channels["methylation"].Address)
-	message := doc.Components.Messages["methylationRevised"]
-	require.Equal(t, Type, message.Name)
-	for _, h := range o.Headers {
-		own, common := message.Headers.AllOf[1].Properties[h.Key], doc.Components.Schemas["cloudEventHeaders"].Properties[h.Key]
-		require.True(t, own != nil || common != nil, "header %s is not described", h.Key)
+	for name, of := range map[string]stream.Out{"methylationRevised": o, "haplotypeMethylationRevised": o3} {
+		message := doc.Components.Messages[name]
+		require.Equal(t, event.TypeOf(record(t, of)), message.Name)
+		require.Contains(t, doc.Channels["methylation"].Messages, name)
+		for _, h := range of.Headers {
+			own, common := message.Headers.AllOf[1].Properties[h.Key], doc.Components.Schemas["cloudEventHeaders"].Properties[h.Key]
+			require.True(t, own != nil || common != nil, "header %s is not described", h.Key)
+		}
 	}
 }
 
@@ -118,6 +141,8 @@ func TestDecode(t *testing.T) {
 		"a count below 0":      func(m map[string]any) { m["sites"].(map[string]any)["modified"] = []int{1, -1} },
 		`strand '.'`:           func(m map[string]any) { m["sites"].(map[string]any)["strands"] = "+." },
 		"cannot unmarshal":     func(m map[string]any) { m["revision"] = "x" },
+		"haplotype 3: want":    func(m map[string]any) { m["haplotype"] = 3 },
+		"type " + Type + " is": func(m map[string]any) { m["haplotype"] = 2 },
 	} {
 		o, err := sample().Record("methylation")
 		require.NoError(t, err)
@@ -130,6 +155,7 @@ func TestDecode(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "record 0 of methylation/0")
 	}
+	require.Contains(t, ofHaplotype().Text(), "s chr1:4097-8192 76792 of haplotype 2: 2 positions")
 	require.True(t, strings.HasPrefix(sample().Text(), "FINAL       s chr1:4097-8192 76792: 2 positions, 14.3 % of 7 calls"), sample().Text())
 }
 
@@ -143,7 +169,10 @@ func TestEncoding(t *testing.T) {
 	for range 2000 {
 		s := &Stretch{
 			SchemaVersion: rng.IntN(3), Run: text(), Sample: text(), Revision: rng.Uint64() >> rng.IntN(64), Status: text(), Code: text(), LeftOut: numbers[rng.IntN(len(numbers))],
-			Stretch: event.Stretch{Contig: text(), Pos: rng.Int64(), End: -rng.Int64()},
+			Stretch: event.Stretch{Contig: text(), Pos: rng.Int64(), End: -rng.Int64()}, Haplotype: rng.IntN(3),
+		}
+		for range rng.IntN(3) {
+			s.PhaseSets = append(s.PhaseSets, rng.Int64())
 		}
 		if rng.IntN(3) > 0 {
 			s.Sites = NewSites()
