@@ -241,3 +241,98 @@ func withoutTimes(t *testing.T, lines string) string {
 	}
 	return out.String()
 }
+
+// TestCarryOverOfRunsInFiles: of two runs on one set of topics, each with a control of the same name, and with a sample that is in both, files get the marks that the
+// stream gives; taken for one run they'd get others.
+func TestCarryOverOfRunsInFiles(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(8, 15))
+	ref := make([]byte, 3000)
+	for i := range ref {
+		ref[i] = "ACGT"[rnd.IntN(4)]
+	}
+	complement := func(b byte) byte { return "TGCA"[strings.IndexByte("ACGT", b)] }
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	groups, count := make(map[string]bool), 0
+	barcodes := map[string]string{"a": "barcode01", "c": "barcode01", "NTC": "barcode02", "s": "barcode03"}
+	sheet := "kit,experiment_id,flow_cell_id,barcode,alias,type\n"
+	var header, records strings.Builder
+	fastq := map[string]string{}
+	header.WriteString("@HD\tVN:1.6\tSO:unsorted\n@SQ\tSN:ref\tLN:3000\n")
+	add := func(run, sample string, n, changed int) {
+		group := run + "." + sample
+		if !groups[group] {
+			groups[group] = true
+			fmt.Fprintf(&header, "@RG\tID:%s\tSM:%s\tPU:F%s\tDS:runid=%s\n", group, sample, run, run)
+			kind := map[bool]string{true: "no_template_control", false: "test_sample"}[sample == "NTC"]
+			sheet += fmt.Sprintf("K,e,F%s,%s,%s,%s\n", run, barcodes[sample], sample, kind)
+		}
+		for range n {
+			seq := bytes.Clone(ref)
+			for i := range seq {
+				if i%1000 != 999 && rnd.IntN(100) == 0 {
+					seq[i] = "ACGT"[rnd.IntN(4)]
+				}
+			}
+			if changed >= 0 {
+				seq[changed] = complement(seq[changed])
+			}
+			count++
+			fmt.Fprintf(&records, "r%d\t%d\tref\t1\t60\t%dM\t*\t0\t0\t%s\t%s\tRG:Z:%s\n", count, 16*(count%2), len(seq), seq, strings.Repeat("5", len(seq)), group)
+			if count%2 == 1 {
+				slices.Reverse(seq)
+				for i := range seq {
+					seq[i] = complement(seq[i])
+				}
+			}
+			fastq[run] += fmt.Sprintf("@r%d runid=%s flow_cell_id=F%s ch=1 start_time=2026-01-01T00:00:00Z barcode=%s sample_id=plate\n%s\n+\n%s\n",
+				count, run, run, barcodes[sample], seq, strings.Repeat("5", len(seq)))
+		}
+	}
+	add("one", "a", 150, 999)
+	add("one", "NTC", 9, 999)
+	add("one", "s", 90, -1)
+	add("one", "s", 25, 999) // from a
+	add("two", "c", 90, 1999)
+	add("two", "NTC", 8, -1)
+	add("two", "s", 60, -1)
+	add("two", "s", 22, 1999)
+	add("two", "s", 20, 999) // its own, as nobody in that run has it
+	require.NoError(t, os.WriteFile(at("ref.fa"), fmt.Appendf(nil, ">ref\n%s\n", ref), 0o600))
+	require.NoError(t, os.WriteFile(at("sheet.csv"), []byte(sheet), 0o600))
+	for run, text := range fastq {
+		require.NoError(t, os.WriteFile(at(run+".fastq"), []byte(text), 0o600))
+	}
+	require.NoError(t, os.WriteFile(at("reads.sam"), []byte(header.String()+records.String()), 0o600))
+
+	marks := func(path string) map[string]string {
+		sites := make(map[string]string)
+		for line := range strings.Lines(string(readFile(t, path))) {
+			if f := strings.Split(strings.TrimSpace(line), "\t"); !strings.HasPrefix(line, "#") {
+				_, fields, _ := strings.Cut(";"+f[7], ";CO_")
+				sites[f[1]] = f[6] + " " + fields
+			}
+		}
+		return sites
+	}
+	res := pore(t, "run", "--ref", at("ref.fa"), "--sample-sheet", at("sheet.csv"), "--ploidy", "mixture", "--partitions", "2", "--out", at("stream"), at("one.fastq"), at("two.fastq"))
+	require.Zero(t, res.code, res.stderr)
+	res = pore(t, "call", "--ref", at("ref.fa"), "--ploidy", "mixture", "-o", at("calls.{sample}.vcf"), at("reads.sam"))
+	require.Zero(t, res.code, res.stderr)
+	mark := func(out string, flags ...string) {
+		args := append([]string{"carryover", "--ref", at("ref.fa"), "--sample-sheet", at("sheet.csv"), "--ploidy", "mixture", "--alignments", at("reads.sam"), "-o", at(out + "/{sample}.vcf")}, flags...)
+		res := pore(t, append(args, at("calls.a.vcf"), at("calls.c.vcf"), at("calls.s.vcf"))...)
+		require.Zero(t, res.code, res.stderr)
+	}
+	mark("files")
+	for sample, sites := range map[string]int{"a": 1, "c": 1, "s": 2} {
+		want := marks(at("stream/" + sample + ".variants.vcf"))
+		require.Len(t, want, sites, sample)
+		require.Equal(t, want, marks(at("files/"+sample+".vcf")), sample)
+	}
+	of := marks(at("files/s.vcf"))
+	require.Regexp(t, `^PASS SHARE=0\.\d+;CO_BASIS=contamination;CO_CONTROL=NTC;CO_AD=9;CO_DP=9$`, of["1000"])
+	mark("together", "--one-run")
+	require.NotEqual(t, of, marks(at("together/s.vcf")))
+}

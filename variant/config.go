@@ -107,18 +107,20 @@ const (
 	networkMinQual  = 5
 )
 
-// mixtureDepth is MaxDepth of a mixture.
-const mixtureDepth = 600
+// MaxDepth is the default of [Config.MaxDepth].
+func (p Ploidy) MaxDepth() int {
+	if p == Mixture {
+		return 600
+	}
+	return 120
+}
 
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	def(&c.Ploidy, Haploid)
 	def(&c.MinAlleleFraction, 0.05)
 	def(&c.MinMappingQuality, 5)
-	if c.Ploidy == Mixture {
-		def(&c.MaxDepth, mixtureDepth)
-	}
-	def(&c.MaxDepth, 120)
+	def(&c.MaxDepth, c.Ploidy.MaxDepth())
 	def(&c.MinDepth, 6)
 	if c.Network != nil {
 		if c.Ploidy == Haploid {

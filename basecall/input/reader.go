@@ -194,25 +194,18 @@ func Samples(head []byte) []string {
 	return named(head, func(r *Read) string { return r.Of })
 }
 
-// FlowCells lists, ascending, the flow cells that they name (PU).
-func FlowCells(head []byte) []string {
-	return named(head, func(r *Read) string { return r.FlowCell })
+// Groups are the read groups, in no order: what each says of its reads.
+func Groups(head []byte) []Read {
+	var list []Read
+	for _, g := range groupsOf(head) {
+		list = append(list, g.read)
+	}
+	return list
 }
 
 // named lists what the read groups of a header say of their reads, each once.
 func named(head []byte, of func(*Read) string) []string {
-	r, err := NewReader(bytes.NewReader(head), cram.Options{})
-	if err != nil {
-		return nil
-	}
-	_, _ = r.Next() // behind the header; an error is reported when the file is read
-	var groups map[string]*group
-	switch d := r.decoder.(type) {
-	case *samDecoder:
-		groups = d.groups
-	case *bamDecoder:
-		groups = d.groups
-	}
+	groups := groupsOf(head)
 	var names []string
 	for _, g := range groups {
 		if name := of(&g.read); name != "" {
@@ -221,6 +214,22 @@ func named(head []byte, of func(*Read) string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// groupsOf are the read groups of a header.
+func groupsOf(head []byte) map[string]*group {
+	r, err := NewReader(bytes.NewReader(head), cram.Options{})
+	if err != nil {
+		return nil
+	}
+	_, _ = r.Next() // behind the header; an error is reported when the file is read
+	switch d := r.decoder.(type) {
+	case *samDecoder:
+		return d.groups
+	case *bamDecoder:
+		return d.groups
+	}
+	return nil
 }
 
 // Unaligned reports by a file's beginning, the more of it the better, that it holds reads

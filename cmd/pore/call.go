@@ -267,10 +267,11 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if !eachSample {
 		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
 	}
-	samples, _, err := samplesOf(path, g)
+	groups, err := readGroups(path, g)
 	if err != nil {
 		return err
 	}
+	samples := samplesOf(groups)
 	if one := cmp.Or(cfg.sample, cfg.oneSample); one != "" {
 		samples = []string{one}
 	}
@@ -280,6 +281,11 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	var marks *marking
 	if cfg.controls.Named() || cfg.sheet != "" {
 		m := marking{genome: g, reads: []string{path}, output: cfg.output, calls: make(map[string]string), logger: logger, index: cfg.index, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
+		ploidy, err := variant.ParsePloidy(cfg.calling.Ploidy)
+		if err != nil {
+			return err
+		}
+		m.options.Variant.MaxDepth = ploidy.MaxDepth()
 		if err := m.find(cfg.controls, cfg.sheet); err != nil {
 			return err
 		}
@@ -556,20 +562,35 @@ func headOf(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, headBytes))
 }
 
-// samplesOf lists the samples and the flow cells that the read groups of a file name.
-func samplesOf(path string, g *genome.Genome) (samples, flowCells []string, err error) {
+// readGroups are what the read groups of a file say of their reads.
+func readGroups(path string, g *genome.Genome) (list []aligned.Group, err error) {
 	if head, err := headOf(path); err == nil && input.Unaligned(head) {
-		return input.Samples(head), input.FlowCells(head), nil
+		for _, r := range input.Groups(head) {
+			list = append(list, aligned.Group{Sample: r.Of, Run: r.Run, FlowCell: r.FlowCell})
+		}
+		return list, nil
 	}
 	alignments, err := aligned.Open(path, g)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	samples, flowCells = alignments.Samples(), alignments.FlowCells()
+	list = alignments.Groups()
 	if err := alignments.Close(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return samples, flowCells, nil
+	return list, nil
+}
+
+// samplesOf lists the samples that read groups name, ascending.
+func samplesOf(groups []aligned.Group) []string {
+	var samples []string
+	for _, g := range groups {
+		if g.Sample != "" {
+			samples = append(samples, g.Sample)
+		}
+	}
+	slices.Sort(samples)
+	return slices.Compact(samples)
 }
 
 // unalignedReads are reads that are aligned before they are called from.
@@ -578,9 +599,11 @@ type unalignedReads struct {
 	tagging bool                                                // their alignments are to be tagged
 	threads int
 	logger  *slog.Logger
-	index   string       // file of the minimap2 index; empty: it is made anew
-	of      string       // sample whose reads are taken; empty: all
-	skipped atomic.Int64 // that can't be used
+	index   string // file of the minimap2 index; empty: it is made anew
+	of      string // sample whose reads are taken; empty: all
+	// flowCells takes the flow cell of reads that name no run for their run.
+	flowCells bool
+	skipped   atomic.Int64 // that can't be used
 }
 
 // align aligns the reads of a file that begins with head, and passes on their alignments in the
@@ -645,8 +668,12 @@ func (u *unalignedReads) reader(in io.Reader) (func() (*fastq.Read, error), erro
 			if len(read.Sequence) > 0 && !read.Failed && !read.DuplexParent && (u.of == "" || read.Of == u.of) {
 				r := &fastq.Read{Name: read.ID, Seq: read.Sequence, Qualities: read.Qualities}
 				var description []string // for who calls from the alignments
-				if read.Run != "" {
-					description = append(description, "runid="+read.Run)
+				run := read.Run
+				if run == "" && u.flowCells {
+					run = read.FlowCell
+				}
+				if run != "" {
+					description = append(description, "runid="+run)
 				}
 				if read.Model != "" {
 					description = append(description, input.ModelTag(read.Model))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,8 @@ type carryOverConfig struct {
 	reference, output, sheet, primers string
 	reads                             []string
 	controls                          processor.Controls
+	ploidy                            string
+	oneRun                            bool
 	threads                           int
 	log                               cli.LogFlags
 }
@@ -39,11 +42,14 @@ func carryOverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "carryover --ref FASTA --control NAME --alignments BAM... -o {sample}.vcf.gz CALLS.vcf...",
 		Short: "Mark alleles that carry-over from other samples, or from what a control shows, explains",
-		Long: `Reads the calls of a run's samples, one sample in each file, counts in the run's
-alignments which reads of which sample show each allele, called or not, and writes the
-calls with how much of an allele is carry-over at most: reads of other samples that
-got the wrong barcode, or what a negative control shows. What can't be distinguished from it has the filter
-CarryOver. A control has no file of calls, or one that is passed on as it is.
+		Long: `Reads the calls of samples, one sample in each file, counts in the alignments
+which reads of which sample show each allele, called or not, and writes the calls with
+how much of an allele is carry-over at most: reads of other samples that got the wrong
+barcode, or what a negative control shows. What can't be distinguished from it has the
+filter CarryOver. A control has no file of calls, or one that is passed on as it is.
+
+Each run is assessed by its own controls, as on the stream: runs are those that read
+groups name (runid in DS, or Dorado's names of groups), where none does flow cells (PU).
 
 pore call --control does both at once, pore run --control for a whole run. Reads count
 that pore call would examine; docs/files/carryover.md has the rule.`,
@@ -54,8 +60,10 @@ that pore call would examine; docs/files/carryover.md has the rule.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
-	flags.StringArrayVar(&cfg.reads, "alignments", nil, "BAM, CRAM or SAM file of the run, whose read groups (SM) name the samples; may be repeated (required)")
-	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type names negative_control and no_template_control")
+	flags.StringArrayVar(&cfg.reads, "alignments", nil, "BAM, CRAM or SAM file, whose read groups (SM) name the samples; may be repeated (required)")
+	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type names negative_control and no_template_control; of a run the rows of its flow cells (PU)")
+	flags.BoolVar(&cfg.oneRun, "one-run", false, "take all alignments for one run, whatever runs the read groups name: of a library whose run was begun anew")
+	flags.StringVar(&cfg.ploidy, "ploidy", variant.Haploid.String(), "that the calls were made with: of mixtures up to 600 reads are counted at a place, else 120")
 	flags.StringVar(&cfg.primers, "primers", "", processor.PrimersHelp)
 	flags.StringVarP(&cfg.output, "output", "o", "", "name of the files for the calls, with {sample} in it; compressed by BGZF and indexed if it ends in .gz (required)")
 	flags.IntVar(&cfg.threads, "threads", 0, "regions that are evaluated at a time; 0: one for each CPU")
@@ -85,7 +93,12 @@ func markFiles(ctx context.Context, cfg carryOverConfig, paths []string) error {
 	if err != nil {
 		return err
 	}
-	m := marking{genome: g, reads: cfg.reads, output: cfg.output, calls: make(map[string]string), logger: logger, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
+	m := marking{genome: g, reads: cfg.reads, oneRun: cfg.oneRun, output: cfg.output, calls: make(map[string]string), logger: logger, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
+	ploidy, err := variant.ParsePloidy(cfg.ploidy)
+	if err != nil {
+		return cli.Usagef("--ploidy: %w", err)
+	}
+	m.options.Variant.MaxDepth = ploidy.MaxDepth()
 	if cfg.primers != "" {
 		if m.options.Primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
 			return err
@@ -138,24 +151,31 @@ func fileable(path, sample string) error {
 	return nil
 }
 
-// marking marks the calls of a run's samples.
+// marking marks the calls of samples.
 type marking struct {
-	genome   *genome.Genome
-	reads    []string // files
-	of       map[string][]string
-	samples  []string // all that the reads have
-	controls carryover.Controls
-	calls    map[string]string // files, by sample
-	output   string            // pattern
-	options  aligned.Options
-	logger   *slog.Logger
-	index    string // of minimap2, for reads that aren't aligned; empty: it is made anew
+	genome  *genome.Genome
+	reads   []string // files
+	oneRun  bool     // that all reads are taken for
+	of      map[string][]string
+	groups  []aligned.Group // of all files
+	samples []string        // all that the reads have
+	named   processor.Controls
+	sheet   *demux.Sheet      // nil: none
+	path    string            // of the sheet
+	calls   map[string]string // files, by sample
+	output  string            // pattern
+	options aligned.Options
+	logger  *slog.Logger
+	index   string // of minimap2, for reads that aren't aligned; empty: it is made anew
 }
 
-// find finds samples and controls of the reads.
+// readsAt is reads of a run by contig, in the order of the alleles there.
+type readsAt map[string][]carryover.Reads
+
+// find finds samples, runs and controls of the reads.
 func (m *marking) find(controls processor.Controls, sheetPath string) error {
 	m.of = make(map[string][]string)
-	var flowCells []string
+	m.named, m.path = controls, sheetPath
 	for i, path := range m.reads {
 		if path == "-" {
 			return cli.Usagef("reads are counted after the calls are known: give a file, not standard input")
@@ -165,51 +185,106 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 				return cli.Usagef("--alignments %s: it is the same file as %s, whose reads would count twice", path, other)
 			}
 		}
-		samples, cells, err := samplesOf(path, m.genome)
+		groups, err := readGroups(path, m.genome)
 		if err != nil {
 			return err
 		}
+		samples := samplesOf(groups)
 		if len(samples) == 0 {
 			return fmt.Errorf("%s: its read groups name no sample (SM), so nobody knows whose reads they are", path)
 		}
 		for _, sample := range samples {
 			m.of[sample] = append(m.of[sample], path)
-			m.samples = append(m.samples, sample)
 		}
-		flowCells = append(flowCells, cells...)
+		m.samples = append(m.samples, samples...)
+		m.groups = append(m.groups, groups...)
 	}
 	slices.Sort(m.samples)
 	m.samples = slices.Compact(m.samples)
-	var sheet *demux.Sheet
+	m.options.RunsByFlowCell = !m.oneRun && !slices.ContainsFunc(m.groups, func(g aligned.Group) bool { return g.Run != "" })
 	if sheetPath != "" {
 		var err error
-		if sheet, err = processor.ReadSheet(sheetPath); err != nil {
+		if m.sheet, err = processor.ReadSheet(sheetPath); err != nil {
 			return err
 		}
 	}
-	named := make(carryover.Controls)
-	runs := runsOf(sheet, flowCells)
-	for _, run := range runs {
-		of, err := controls.Of(sheet, sheetPath, run)
+	runs := make(map[string][]string)
+	for _, g := range m.groups {
+		if g.Sample != "" {
+			runs[m.runOf(g)] = append(runs[m.runOf(g)], g.Sample)
+		}
+	}
+	found := false
+	missing := make(carryover.Controls) // so far in all runs
+	for n, id := range slices.Sorted(maps.Keys(runs)) {
+		controls, samples, err := m.controlsOf(id, runs[id])
 		if err != nil {
 			return err
 		}
+		lacks := make(carryover.Controls)
+		for name, kind := range controls {
+			if _, has := carryover.Find(samples, name); !has {
+				lacks[name] = kind
+			} else {
+				found = true
+			}
+		}
+		if n == 0 {
+			missing = lacks
+		}
+		maps.DeleteFunc(missing, func(name string, _ carryover.Kind) bool { _, lacked := lacks[name]; return !lacked })
+		if _, err := controls.Among(samples, m.where()); len(runs) == 1 && err != nil {
+			return err
+		}
+	}
+	if _, err := missing.Among(m.samples, m.where()); err != nil && len(missing) > 0 {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%s: column type of no row is negative_control or no_template_control, and no --control is given", cmp.Or(m.path, "the command line"))
+	}
+	return nil
+}
+
+// where is what samples are those of, for people.
+func (m *marking) where() string { return strings.Join(m.reads, ", ") }
+
+// runOf is the run of a read group.
+func (m *marking) runOf(g aligned.Group) string {
+	switch {
+	case m.oneRun:
+		return ""
+	case m.options.RunsByFlowCell:
+		return g.FlowCell
+	}
+	return g.Run
+}
+
+// controlsOf are the controls of a run, as they are called among its samples, and these in order: with controls that the sheet lists and of which there is no read.
+func (m *marking) controlsOf(run string, samples []string) (carryover.Controls, []string, error) {
+	samples = slices.Compact(slices.Sorted(slices.Values(samples)))
+	named := make(carryover.Controls)
+	var cells []string
+	for _, g := range m.groups {
+		if m.runOf(g) == run {
+			cells = append(cells, g.FlowCell)
+		}
+	}
+	for _, key := range runsOf(m.sheet, cells) {
+		of, err := m.named.Of(m.sheet, m.path, key)
+		if err != nil {
+			return nil, nil, err
+		}
 		for name, kind := range of {
-			name = m.listed(sheet, run, name)
+			name, samples = withListed(m.sheet, key, samples, name)
 			if other, twice := named[name]; twice && other != kind {
-				return fmt.Errorf("%s: %s is %s of one flow cell and %s of another: give the reads of one", sheetPath, name, other, kind)
+				return nil, nil, fmt.Errorf("%s: %s is %s of one flow cell and %s of another: give the reads of one", m.path, name, other, kind)
 			}
 			named[name] = kind
 		}
 	}
-	if len(named) == 0 {
-		return fmt.Errorf("%s: column type of no row is negative_control or no_template_control, and no --control is given", cmp.Or(sheetPath, "the command line"))
-	}
-	slices.Sort(m.samples)
-	m.samples = slices.Compact(m.samples)
-	var err error
-	m.controls, err = named.Among(m.samples, strings.Join(m.reads, ", "))
-	return err
+	slices.Sort(samples)
+	return named, slices.Compact(samples), nil
 }
 
 // runsOf are the runs whose rows of a sheet are used, by the flow cells that read groups name (PU); nil stands for all of the sheet, where they name none of its.
@@ -227,25 +302,25 @@ func runsOf(sheet *demux.Sheet, flowCells []string) []*demux.RunKey {
 	return runs
 }
 
-// listed is what a control is called among the samples: by its alias, or by its barcode. One that a sheet lists and no read group names becomes a sample without
+// withListed is what a control is called among the samples: by its alias, or by its barcode. One that a sheet lists and no read group names becomes a sample without
 // reads, if read groups name others of the sheet: else they are called otherwise, and its reads may be among them.
-func (m *marking) listed(sheet *demux.Sheet, run *demux.RunKey, name string) string {
-	if _, found := carryover.Find(m.samples, name); found || sheet == nil {
-		return name
+func withListed(sheet *demux.Sheet, run *demux.RunKey, samples []string, name string) (as string, among []string) {
+	if _, found := carryover.Find(samples, name); found || sheet == nil {
+		return name, samples
 	}
 	var key demux.RunKey // of a sheet of one flow cell nothing needs to be known
 	if run != nil {
 		key = *run
 	}
 	if barcode := sheet.Barcode(key.FlowCell, key.Position, name); barcode != "" {
-		if _, found := carryover.Find(m.samples, barcode); found {
-			return barcode
+		if _, found := carryover.Find(samples, barcode); found {
+			return barcode, samples
 		}
 	}
-	if slices.ContainsFunc(sheet.Names(), func(other string) bool { return slices.Contains(m.samples, other) }) {
-		m.samples = append(m.samples, name)
+	if slices.ContainsFunc(sheet.Names(), func(other string) bool { return slices.Contains(samples, other) }) {
+		samples = append(samples, name)
 	}
-	return name
+	return name, samples
 }
 
 // sameFile reports whether two paths lead to one file.
@@ -257,43 +332,98 @@ func sameFile(a, b string) bool {
 
 // run counts and writes.
 func (m *marking) run(ctx context.Context) error {
-	table := carryover.NewTable(m.controls, m.samples)
-	order := make([]string, 0, len(m.calls))
-	for _, sample := range m.samples {
-		if path := m.calls[sample]; path != "" {
-			order = append(order, sample)
-			if !table.Assesses(sample) {
-				continue
+	called := make(map[string]map[string][]vrs.Edit) // by sample and contig
+	all := carryover.NewTable(nil, nil)              // what is counted
+	for _, sample := range slices.Sorted(maps.Keys(m.calls)) {
+		called[sample] = make(map[string][]vrs.Edit)
+		if err := eachRecord(m.calls[sample], nil, func(r *vcf.Record) error {
+			if err := m.check(r); err != nil {
+				return fmt.Errorf("%s: %w", m.calls[sample], err)
 			}
-			if err := eachRecord(path, nil, func(r *vcf.Record) error {
-				if err := m.check(r); err != nil {
-					return fmt.Errorf("%s: %w", path, err)
+			for _, alt := range r.Alt {
+				if e, ok := m.edit(r, alt); ok {
+					all.Add(r.Chrom, e)
+					called[sample][r.Chrom] = append(called[sample][r.Chrom], e)
 				}
-				for _, alt := range r.Alt {
-					if e, ok := m.edit(r, alt); ok {
-						table.Add(r.Chrom, e)
-					}
-				}
-				return nil
-			}); err != nil {
-				return err
 			}
-		}
-	}
-	for _, sample := range m.samples {
-		if err := m.count(ctx, table, sample); err != nil {
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
-	for _, control := range table.Silent() {
-		m.logger.Warn(carryover.SilentWarning(control, m.controls[control]))
+	counts := make(map[string]map[string]readsAt) // by run and sample
+	for _, sample := range m.samples {
+		if err := m.count(ctx, all.Alleles(), sample, counts); err != nil {
+			return err
+		}
 	}
-	for _, sample := range order {
-		if err := m.write(table, sample); err != nil {
+	tables, err := m.tables(all.Alleles(), called, counts)
+	if err != nil {
+		return err
+	}
+	for _, sample := range slices.Sorted(maps.Keys(m.calls)) {
+		if err := m.write(tables, sample); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tables are the reads of the runs that have controls, in the order of the runs.
+func (m *marking) tables(alleles map[string][]vrs.Edit, called map[string]map[string][]vrs.Edit, counts map[string]map[string]readsAt) ([]*carryover.Table, error) {
+	samplesOf := make(map[string][]string) // by run
+	for _, g := range m.groups {
+		if g.Sample != "" {
+			samplesOf[m.runOf(g)] = append(samplesOf[m.runOf(g)], g.Sample)
+		}
+	}
+	for run, of := range counts { // of groups that name none, records may
+		samplesOf[run] = append(samplesOf[run], slices.Collect(maps.Keys(of))...)
+	}
+	if len(counts[""]) == 0 && len(samplesOf) > 1 {
+		delete(samplesOf, "")
+	}
+	var tables []*carryover.Table
+	for _, run := range slices.Sorted(maps.Keys(samplesOf)) {
+		named, samples, err := m.controlsOf(run, samplesOf[run])
+		if err != nil {
+			return nil, err
+		}
+		controls := make(carryover.Controls)
+		for name, kind := range named {
+			if sample, has := carryover.Find(samples, name); has {
+				controls[sample] = kind
+			}
+		}
+		if len(controls) == 0 {
+			m.logger.Warn("no control is among the samples of a run, whose reads show nothing of carry-over: its alleles are not assessed by them", "run", run, "samples", few(samples))
+			continue
+		}
+		table := carryover.NewTable(controls, samples)
+		for _, sample := range samples {
+			for contig, list := range called[sample] {
+				for _, e := range list {
+					table.Add(contig, e)
+				}
+			}
+		}
+		for sample, at := range counts[run] {
+			for contig, own := range table.Alleles() {
+				reads := make([]carryover.Reads, len(own))
+				for i, e := range own {
+					if n, ok := slices.BinarySearchFunc(alleles[contig], e, carryover.CompareEdits); ok && at[contig] != nil {
+						reads[i] = at[contig][n]
+					}
+				}
+				table.Count(sample, contig, 0, reads)
+			}
+		}
+		for _, control := range table.Silent() {
+			m.logger.Warn(carryover.SilentWarning(control, controls[control]))
+		}
+		tables = append(tables, table)
+	}
+	return tables, nil
 }
 
 // check returns an error if a record is of another reference: nothing of it could be counted, and its alleles would look like those that no carry-over explains.
@@ -324,26 +454,39 @@ func (m *marking) edit(r *vcf.Record, alt string) (vrs.Edit, bool) {
 
 func isDNA(bases string) bool { return bases != "" && strings.Trim(bases, "ACGT") == "" }
 
-// count counts the reads of a sample.
-func (m *marking) count(ctx context.Context, table *carryover.Table, sample string) (err error) {
-	total := make(map[string][]carryover.Reads)
-	for contig, list := range table.Alleles() {
-		total[contig] = make([]carryover.Reads, len(list))
-	}
-	for _, path := range m.of[sample] {
-		if err := m.countFile(ctx, table, sample, path, total); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+// count counts the reads of a sample, by run.
+func (m *marking) count(ctx context.Context, alleles map[string][]vrs.Edit, sample string, counts map[string]map[string]readsAt) error {
+	take := func(contig, run string, first int, reads []variant.Support) {
+		if m.oneRun {
+			run = ""
+		}
+		if counts[run] == nil {
+			counts[run] = make(map[string]readsAt)
+		}
+		if counts[run][sample] == nil {
+			counts[run][sample] = make(readsAt)
+		}
+		total := counts[run][sample]
+		if total[contig] == nil {
+			total[contig] = make([]carryover.Reads, len(alleles[contig]))
+		}
+		for i, n := range reads {
+			t := &total[contig][first+i]
+			t.Alt, t.Depth, t.Left = t.Alt+n.Shows, t.Depth+n.Depth, t.Left+n.Left
 		}
 	}
-	for contig, reads := range total {
-		table.Count(sample, contig, 0, reads)
+	for _, path := range m.of[sample] {
+		if err := m.countFile(ctx, alleles, sample, path, take); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return nil
 }
 
-func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample, path string, total map[string][]carryover.Reads) (err error) {
+func (m *marking) countFile(ctx context.Context, alleles map[string][]vrs.Edit, sample, path string, take func(contig, run string, first int, reads []variant.Support)) (err error) {
 	unaligned := &unalignedReads{
 		whose: func([]string) (of, name string, err error) { return sample, sample, nil }, index: m.index, threads: m.options.Threads, logger: m.logger,
+		flowCells: m.options.RunsByFlowCell,
 	}
 	in, _, err := openAlignments(ctx, path, nil, m.genome, unaligned)
 	if err != nil {
@@ -351,18 +494,13 @@ func (m *marking) countFile(ctx context.Context, table *carryover.Table, sample,
 	}
 	defer func() { err = cmp.Or(err, in.Close()) }()
 	options := m.options
-	options.Sample, options.Variant = sample, variant.Config{Sample: sample}
-	_, err = in.Support(ctx, options, table.Alleles(), func(contig string, first int, counts []variant.Support) {
-		for i, n := range counts {
-			t := &total[contig][first+i]
-			t.Alt, t.Depth, t.Left = t.Alt+n.Shows, t.Depth+n.Depth, t.Left+n.Left
-		}
-	})
+	options.Sample, options.Variant.Sample = sample, sample
+	_, err = in.Support(ctx, options, alleles, take)
 	return err
 }
 
 // write writes the calls of a sample with their classification.
-func (m *marking) write(table *carryover.Table, sample string) (err error) {
+func (m *marking) write(tables []*carryover.Table, sample string) (err error) {
 	path := strings.ReplaceAll(m.output, samplePlace, sample)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making the folder of %s: %w", path, err)
@@ -373,7 +511,8 @@ func (m *marking) write(table *carryover.Table, sample string) (err error) {
 			err = errors.Join(err, out.Discard())
 		}
 	}()
-	assessed := table.Assesses(sample)
+	tables = slices.DeleteFunc(slices.Clone(tables), func(t *carryover.Table) bool { return !t.Assesses(sample) })
+	assessed := len(tables) > 0
 	var sum carryover.Summary
 	err = eachRecord(m.calls[sample], func(h *vcf.Header) error {
 		if assessed {
@@ -389,11 +528,18 @@ func (m *marking) write(table *carryover.Table, sample string) (err error) {
 				if !ok {
 					return nil
 				}
-				j := table.Assess(sample, r.Chrom, e)
-				if j != nil { // nil: the file is another by now
-					sum.Add(*j)
+				var runs []carryover.Assessment
+				for _, t := range tables {
+					if j := t.Assess(sample, r.Chrom, e); j != nil { // nil: the file is another by now
+						runs = append(runs, *j)
+					}
 				}
-				return j
+				if len(runs) == 0 {
+					return nil
+				}
+				j, _ := carryover.Combine(runs)
+				sum.Add(j)
+				return &j
 			})
 		}
 		return out.Write(r)

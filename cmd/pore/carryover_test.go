@@ -259,3 +259,39 @@ func TestSheetOfTwoFlowCells(t *testing.T) {
 	write("K,e,F1,barcode01,x,\nK,e,F1,barcode03,water,no_template_control\n" + others)
 	require.EqualError(t, call(), "control water is not among the samples of "+reads+", which are a, b, barcode04")
 }
+
+// TestRunsByFlowCell: where no read group names a run, flow cells are runs. Reads of one bound nothing of another, and of one without a control nothing is assessed.
+func TestRunsByFlowCell(t *testing.T) {
+	p := newPlate()
+	p.add("a", 80, 999)
+	p.add("b", 50, -1)
+	p.add("b", 20, 999)
+	p.add("water", 10, 999)
+	p.add("d", 60, 999)
+	samples := []string{"a", "b", "d", "water"}
+	reference, reads := p.files(t, samples, p.rnd)
+	text, err := os.ReadFile(reads)
+	require.NoError(t, err)
+	named := strings.NewReplacer("SM:a\n", "SM:a\tPU:F1\n", "SM:b\n", "SM:b\tPU:F1\n", "SM:water\n", "SM:water\tPU:F1\n", "SM:d\n", "SM:d\tPU:F2\n").Replace(string(text))
+	require.NoError(t, os.WriteFile(reads, []byte(named), 0o600))
+	dir := t.TempDir()
+	sheet := filepath.Join(dir, "sheet.csv")
+	require.NoError(t, os.WriteFile(sheet, []byte("kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F1,barcode01,a,\nK,e,F1,barcode02,b,\nK,e,F1,barcode03,water,no_template_control\nK,e,F2,barcode01,d,\n"), 0o600))
+	marks := func(flags ...string) map[string]string {
+		all := make(map[string]string)
+		out := t.TempDir()
+		args := append([]string{"carryover", "--ref", reference, "--alignments", reads, "--sample-sheet", sheet, "-o", filepath.Join(out, "{sample}.vcf")}, flags...)
+		for _, sample := range []string{"a", "b", "d"} {
+			calls := filepath.Join(dir, sample+".vcf")
+			require.NoError(t, os.WriteFile(calls, fmt.Appendf(nil, "##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t%s\nref\t1000\t.\t%c\t%c\t30\tPASS\t.\tGT\t1/1\n", sample, p.reference[999], p.complement(999)), 0o600))
+			args = append(args, calls)
+		}
+		require.NoError(t, runPore(t, args...))
+		for _, sample := range []string{"a", "b", "d"} {
+			all[sample] = marked(t, filepath.Join(out, sample+".vcf"))[1000]
+		}
+		return all
+	}
+	require.Equal(t, map[string]string{"a": "PASS contamination water 10 10", "b": "CarryOver contamination water 10 10", "d": "PASS"}, marks())
+	require.Equal(t, map[string]string{"a": "PASS contamination water 10 10", "b": "CarryOver contamination water 10 10", "d": "PASS contamination water 10 10"}, marks("--one-run"))
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/biogo/hts/sam"
@@ -42,6 +43,8 @@ type Options struct {
 	Strict      bool
 	// Primers are those that the reads' amplicons were made with: bases within them are no evidence. nil: none.
 	Primers *primer.Scheme
+	// RunsByFlowCell takes the flow cell of a read group that names no run for the run of its reads.
+	RunsByFlowCell bool
 	// Threads is how many regions are called at a time; at least one.
 	Threads int
 }
@@ -59,9 +62,9 @@ type Region struct {
 	// LeftOut is how many haplotypes were not put to the reads.
 	LeftOut variant.LeftOut
 
-	state   *variant.Region // nil: no read lies there
-	support []variant.Support
-	first   int // of the alleles that support is about
+	state   *variant.Region              // nil: no read lies there
+	support map[string][]variant.Support // by run
+	first   int                          // of the alleles that support is about
 }
 
 // Counts is what became of the records of a file.
@@ -130,9 +133,10 @@ func (a *Alignments) Examples(ctx context.Context, cfg variant.Config, emit func
 	return a.regions(ctx, cfg, func(r *variant.Region) error { return r.Examples(emit) })
 }
 
-// Support counts the reads that show alleles, by contig and by the 0-based position of their first base, ascending, called or not; see [variant.Region.Support].
-// Of opts it goes by Variant, Sample, Primers and Threads. emit is given the counts of the alleles of a contig from one on.
-func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[string][]vrs.Edit, emit func(contig string, first int, counts []variant.Support)) (Counts, error) {
+// Support counts the reads of each run that show alleles, by contig and by the 0-based position of their first base, ascending, called or not; see
+// [variant.Region.RunSupport]. Of opts it goes by Variant, Sample, Primers, Threads and RunsByFlowCell. emit is given the counts of a run at the alleles of a contig from
+// one on; at alleles that it isn't given there is no read of the run.
+func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[string][]vrs.Edit, emit func(contig, run string, first int, counts []variant.Support)) (Counts, error) {
 	if err := opts.Variant.Validate(); err != nil {
 		return Counts{}, fmt.Errorf("counting reads: %w", err)
 	}
@@ -152,15 +156,19 @@ func (a *Alignments) Support(ctx context.Context, opts Options, alleles map[stri
 		}
 		out := &Region{Contig: p.contig, End: p.end, first: at(p.start)}
 		if list = list[out.first:at(p.end)]; j.state == nil {
-			out.support = make([]variant.Support, len(list))
 			return out, nil
 		}
 		j.state.Use(work)
-		out.support = j.state.Support(list)
+		out.support = make(map[string][]variant.Support)
+		for _, run := range j.state.Runs() {
+			out.support[run] = j.state.RunSupport(run, list)
+		}
 		return out, nil
 	}
 	return a.run(ctx, opts, count, func(r *Region) error {
-		emit(r.Contig.Name, r.first, r.support)
+		for _, run := range slices.Sorted(maps.Keys(r.support)) {
+			emit(r.Contig.Name, run, r.first, r.support[run])
+		}
 		return nil
 	})
 }
@@ -199,6 +207,9 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 		if hts.Is(line, "@RG") {
 			id, model := input.GroupModel(line)
 			c.groupModels[id] = model
+			if opts.RunsByFlowCell && a.runs[id] == "" {
+				a.runs[id], _ = hts.Field(line, "PU")
+			}
 		}
 	}
 	if opts.Sample != "" {

@@ -189,8 +189,27 @@ func (a *Alignments) Contigs() []*genome.Contig {
 // no read group names one.
 func (a *Alignments) Samples() []string { return a.named("SM") }
 
-// FlowCells lists, ascending, the flow cells that the read groups name, as basecallers of Oxford Nanopore do in PU.
-func (a *Alignments) FlowCells() []string { return a.named("PU") }
+// Group is what a read group says of its reads: their sample (SM), their run, and their flow cell (PU), as basecallers of Oxford Nanopore write it. Empty: nothing.
+type Group struct{ Sample, Run, FlowCell string }
+
+// Groups are the read groups, each pair of sample and run once for a flow cell.
+func (a *Alignments) Groups() []Group {
+	var list []Group
+	for _, line := range a.records.Lines() {
+		if !hts.Is(line, "@RG") {
+			continue
+		}
+		var g Group
+		id, _ := hts.Field(line, "ID")
+		g.Sample, _ = hts.Field(line, "SM")
+		g.FlowCell, _ = hts.Field(line, "PU")
+		g.Run = a.runs[id]
+		if !slices.Contains(list, g) {
+			list = append(list, g)
+		}
+	}
+	return list
+}
 
 // named lists what a field of the read groups says, each once.
 func (a *Alignments) named(field string) []string {
