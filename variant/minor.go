@@ -7,7 +7,7 @@ import "math"
 // Assumptions: reads of the reference show a wrong base at the rate of its context, with sites that are worse than that; a strand is wrong
 // systematically at few sites, with any share of its reads, and both strands at fewer still. An allele shows itself in both strands alike.
 //
-// Strategy: the reads that show a substitution are counted by strand. Their probability if no molecule has it, by errors alone, is compared
+// Strategy: the reads that show a substitution, or a gap of several bases outside of repeats, are counted by strand. Their probability if no molecule has it, by errors alone, is compared
 // with that if a share of the molecules has it, over a grid of shares. Counts are beta-binomial: reads of a site don't err independently.
 //
 // Reads with many gaps (R9.4) are left to the network: gaps beside each other look like other bases, in both strands.
@@ -29,6 +29,12 @@ const (
 	minorDepth = 60
 	// minorReads is how many reads of either strand have to show the allele.
 	minorReads = 3
+	// minorGap is the least change of length, in bases, that is counted: shorter ones are what reads err by.
+	minorGap = 3
+	// gapMistakes is how often a read shows a change of length of minorGap and more by mistake.
+	gapMistakes = 0.01
+	// rarerGaps is how many times more rarely than a base both strands show such a change together by mistake.
+	rarerGaps = 5
 	// maxMinorQual caps what counts alone are believed.
 	maxMinorQual = 30
 )
@@ -44,15 +50,24 @@ var (
 // minor is what the counts of c's reads say of an allele of a mixture, with the probabilities of none, some and all of the molecules; false: nothing.
 func (r *Region) minor(c *candidate, model *errorModel) (opinion, bool) {
 	w := c.likest()
-	if c.ploidy != Mixture || c.depth < minorDepth || model.gapRate > noisyGaps || w.indel || len(c.ref) != len(c.alt) || min(c.altReads[0], c.altReads[1]) < minorReads {
+	if c.ploidy != Mixture || c.depth < minorDepth || model.gapRate > noisyGaps || min(c.altReads[0], c.altReads[1]) < minorReads {
 		return opinion{}, false
+	}
+	rates, sys, rarer := w.rates[0], w.sys[0], 1.0
+	if w.indel || len(c.ref) != len(c.alt) {
+		length := len(c.alt) - len(c.ref)
+		if length = max(length, -length); !w.indel || length < minorGap || w.end-w.start-(w.to-w.from) >= length {
+			return opinion{}, false
+		}
+		rates, sys = [2]float64{gapMistakes, gapMistakes}, systematic{}
+		rarer = rarerGaps
 	}
 	var n, k [2]int
 	for s := range n {
 		k[s] = c.altReads[s]
 		n[s] = k[s] + c.refReads[s] + c.otherReads[s]
 	}
-	absent := absence(k, n, &w.rates[0], &w.sys[0])
+	absent := absence(k, n, &rates, &sys, rarer)
 	there := [3]float64{absent, math.Inf(-1), math.Inf(-1)}
 	counted := 0
 	for _, f := range minorShares {
@@ -63,7 +78,7 @@ func (r *Region) minor(c *candidate, model *errorModel) (opinion, bool) {
 		l := 0.0
 		for s := range n {
 			// A strand may hide a part of the allele.
-			q := func(f float64) float64 { return f + (1-f)*w.rates[0][s] }
+			q := func(f float64) float64 { return f + (1-f)*rates[s] }
 			l += logAdd(math.Log(0.9)+logBetaBinomial(k[s], n[s], q(f), shareSpread), math.Log(0.1)+logBetaBinomial(k[s], n[s], q(0.6*f), shareSpread))
 		}
 		copies := 1
@@ -87,7 +102,7 @@ func (r *Region) minor(c *candidate, model *errorModel) (opinion, bool) {
 }
 
 // absence is the log likelihood of k of n reads, by strand, that show an allele by mistake.
-func absence(k, n [2]int, rates *[2]float64, sys *systematic) float64 {
+func absence(k, n [2]int, rates *[2]float64, sys *systematic, rarer float64) float64 {
 	var strand [2]float64
 	both := math.Inf(-1)
 	sound, soundBoth := [2]float64{1, 1}, 1.0
@@ -106,7 +121,7 @@ func absence(k, n [2]int, rates *[2]float64, sys *systematic) float64 {
 		soundBoth -= together
 	}
 	for i, share := range lowShares {
-		wrong(share, [2]float64{lowStrand[i], lowStrand[i]}, lowBoth[i])
+		wrong(share, [2]float64{lowStrand[i], lowStrand[i]}, lowBoth[i]/rarer)
 	}
 	for i, share := range shares {
 		wrong(share, [2]float64{sys.strand[0][i], sys.strand[1][i]}, max(sys.both[i], 1e-9))

@@ -42,11 +42,34 @@ func TestMinor(t *testing.T) {
 	if _, ok := r.minor(fifth, &errorModel{gapRate: 0.03}); ok {
 		t.Error("reads with many gaps are counted")
 	}
-	gap, diploid := *fifth, *fifth
-	gap.indel, diploid.ploidy = true, Diploid
-	for _, c := range []*candidate{&gap, &diploid} {
-		if _, ok := r.minor(c, few); ok {
-			t.Errorf("an indel, or two copies, are counted: %+v", c)
+	diploid := *fifth
+	diploid.ploidy = Diploid
+	if _, ok := r.minor(&diploid, few); ok {
+		t.Error("two copies are counted")
+	}
+	// A change of length of three bases and more, outside of repeats, is counted as a base is.
+	gapAt := func(alt [2]int, ref, seq string, slack int) *candidate {
+		c := at(alt, [2]int{150, 150})
+		c.ref, c.alt, c.seq, c.to, c.indel, c.prior = "T"+ref, "T"+seq, seq, len(ref), true, 1e-4
+		c.start, c.end, c.sys[0] = 0, len(ref)+slack, indelSystematic(1)
+		return c
+	}
+	for _, tt := range []struct {
+		name    string
+		gap     *candidate
+		counted bool
+		called  bool
+	}{
+		{"a codon that a fifth lack", gapAt([2]int{30, 30}, "GAC", "", 0), true, true},
+		{"a codon that a fifth have more", gapAt([2]int{26, 24}, "", "AGC", 1), true, true},
+		{"of one strand", gapAt([2]int{60, 3}, "GAC", "", 0), true, false},
+		{"errors", gapAt([2]int{7, 6}, "GAC", "", 0), true, false},
+		{"a copy of a repeat", gapAt([2]int{30, 30}, "GAC", "", 3), false, false},
+		{"two bases", gapAt([2]int{30, 30}, "GA", "", 0), false, false},
+	} {
+		o, ok := r.minor(tt.gap, few)
+		if called := ok && phred(o.copies[0]) >= networkMinQual; ok != tt.counted || called != tt.called {
+			t.Errorf("%s: counted %v, called %v with %.1f", tt.name, ok, called, phred(o.copies[0]))
 		}
 	}
 }

@@ -442,7 +442,7 @@ func TestVersionOfCalling(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("compilers for other processors round otherwise")
 	}
-	const version = "variant 16" // what Fingerprint begins with
+	const version = "variant 17" // what Fingerprint begins with
 	haplotypes, _ := diploid(t, 1)
 	both := reads(t, haplotypes, 20)
 	rand.New(rand.NewPCG(4, 6)).Shuffle(len(both), func(i, j int) { both[i], both[j] = both[j], both[i] })

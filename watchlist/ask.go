@@ -25,7 +25,8 @@ type ModelAnswer struct {
 	Classes     []ClassOdd `json:"classes,omitempty"` // of models with classes of their own
 	// Drivers are the features that are present without which the probability would be another, the strongest first.
 	Drivers []Driver `json:"drivers,omitempty"`
-	// Missing are codons that are not covered and that decide; of more than 20 the first. MissingCount is the number of all.
+	// Missing are codons that are not covered and that decide, and those with an insertion or a deletion that the model doesn't know; of more than 20 the first.
+	// MissingCount is the number of all.
 	Missing      []string `json:"missing,omitempty"`
 	MissingCount int      `json:"missing_count,omitempty"`
 	Codons       int      `json:"codons"`       // that the output uses
@@ -193,7 +194,7 @@ func (k *codonOf) shares(alleles []*seen, s *subject) []biomarker.Share {
 // change is a codon with some alleles applied.
 type change struct {
 	codon  [3]byte // in transcript direction
-	broken bool    // by an insertion or a deletion
+	broken bool    // by an insertion or a deletion in it, or an insertion before its first base on the reference
 }
 
 // apply applies what an allele does to the codon.
@@ -202,7 +203,8 @@ func (k *codonOf) apply(c *change, a *seen) {
 	if len(e.Ref) != len(e.Alt) {
 		e = e.Trim()
 		low, high := slices.Min(k.bases), slices.Max(k.bases)
-		c.broken = c.broken || e.Start <= high && (e.End() > low && len(e.Ref) > 0 || e.Start > low)
+		// An insertion between two codons is one of that which begins behind it on the reference, as for whom it is sent to.
+		c.broken = c.broken || e.Start <= high && (len(e.Ref) > 0 && e.End() > low || len(e.Ref) == 0 && e.Start >= low)
 		return
 	}
 	for i, at := range k.bases {
@@ -341,8 +343,8 @@ func saidOf(a *biomarker.Answer, state State) string {
 	if state == Pending {
 		return string(state)
 	}
-	missing := sha256.Sum256(fmt.Append(nil, a.Missing))
-	return fmt.Sprintf("%s %d %d %x", a.Class, int(a.Probability*10), len(a.Missing), missing[:8])
+	missing := sha256.Sum256(fmt.Append(nil, a.Missing, a.Indels))
+	return fmt.Sprintf("%s %d %d %x", a.Class, int(a.Probability*10), len(a.Missing)+len(a.Indels), missing[:8])
 }
 
 // modelAnswer is the answer in the form of alerts.
@@ -351,7 +353,7 @@ func modelAnswer(s *subject, a *biomarker.Answer, drivers []biomarker.Driver) *M
 	o := &model.Manifest.Outputs[s.output]
 	out := &ModelAnswer{
 		Name: model.Manifest.Name, Version: model.Manifest.Version, SHA256: model.Digest, Output: o.Name, Probability: a.Probability,
-		Codons: a.Codons, CodonsKnown: a.Codons - a.Unknown, MissingCount: len(a.Missing), Regions: a.Regions, RegionsKnown: a.RegionsKnown,
+		Codons: a.Codons, CodonsKnown: a.Codons - a.Unknown, MissingCount: len(a.Missing) + len(a.Indels), Regions: a.Regions, RegionsKnown: a.RegionsKnown,
 	}
 	if a.Class != biomarker.NotCallable {
 		out.Class = a.Class
@@ -362,7 +364,8 @@ func modelAnswer(s *subject, a *biomarker.Answer, drivers []biomarker.Driver) *M
 	for _, d := range drivers {
 		out.Drivers = append(out.Drivers, Driver(d))
 	}
-	for _, c := range a.Missing[:min(len(a.Missing), maxMissing)] {
+	missing := slices.Concat(a.Missing, a.Indels)
+	for _, c := range missing[:min(len(missing), maxMissing)] {
 		out.Missing = append(out.Missing, c.String())
 	}
 	return out
@@ -371,8 +374,8 @@ func modelAnswer(s *subject, a *biomarker.Answer, drivers []biomarker.Driver) *M
 // reasonOf says in words why the answer is what it is.
 func reasonOf(a *biomarker.Answer, state State) string {
 	switch {
-	case (state == NotCallable || state == Pending) && len(a.Missing) > 0:
-		return "not covered: " + codonList(a.Missing)
+	case (state == NotCallable || state == Pending) && len(a.Missing)+len(a.Indels) > 0:
+		return missingText(a)
 	case (state == NotCallable || state == Pending) && a.Unknown > 0:
 		return fmt.Sprintf("%d of %d codons are not covered", a.Unknown, a.Codons)
 	case (state == NotCallable || state == Pending) && a.Regions > 0:
@@ -387,10 +390,22 @@ func reasonOf(a *biomarker.Answer, state State) string {
 	if a.Regions > 0 {
 		reason += fmt.Sprintf(" by the methylation of %d of %d regions", a.RegionsKnown, a.Regions)
 	}
-	if len(a.Missing) > 0 {
-		reason += "; not covered: " + codonList(a.Missing)
+	if text := missingText(a); text != "" {
+		reason += "; " + text
 	}
 	return reason
+}
+
+// missingText says what decisive is not known; empty: nothing.
+func missingText(a *biomarker.Answer) string {
+	var parts []string
+	if len(a.Missing) > 0 {
+		parts = append(parts, "not covered: "+codonList(a.Missing))
+	}
+	if len(a.Indels) > 0 {
+		parts = append(parts, "with an insertion or a deletion that the model doesn't know: "+codonList(a.Indels))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // codonList names some codons.

@@ -252,6 +252,42 @@ func TestTwoChangesOfOneCodon(t *testing.T) {
 	}
 }
 
+// TestIndelAtACodonOfAModel: what the lengths of codon 118 of cI, 37587 to 37589, become isn't known to the model, also where bases are put in before its first base on the reference.
+func TestIndelAtACodonOfAModel(t *testing.T) {
+	b := withModel(t)
+	seq := strings.ToUpper(string(b.g.Contigs[0].Seq))
+	at := func(pos int) string { return seq[pos-1 : pos] }
+	codon := func(pos int) string { // put in behind pos, it can't be moved
+		other := map[string]string{"A": "C", "C": "G", "G": "T", "T": "A"}
+		return other[at(pos+1)] + "A" + other[at(pos)]
+	}
+	for _, tt := range []struct {
+		name, ref, alt string
+		pos            int
+		class          string
+	}{
+		{"the codon is lost", seq[37585:37589], at(37586), 37586, ""},
+		{"a base of it is lost", seq[37586:37588], at(37587), 37587, ""},
+		{"a codon more within", at(37587), at(37587) + codon(37587), 37587, ""},
+		{"a codon more before its first base", at(37586), at(37586) + codon(37586), 37586, ""},
+		{"a codon more behind its last base", at(37589), at(37589) + codon(37589), 37589, "SUSCEPTIBLE"},
+		{"a codon more far from it", at(37580), at(37580) + codon(37580), 37580, "SUSCEPTIBLE"},
+	} {
+		tr := b.w.NewTracker("s")
+		b.coverAll(tr, 60, 1)
+		tr.Variant(revised(b.allele(t, tt.pos, tt.ref, tt.alt, 0, 0), "PROVISIONAL", 90, 38, 40))
+		drug := named(tr.RunEnd("run"), "drug")
+		require.NoError(t, tr.Err())
+		require.Len(t, drug, 1, tt.name)
+		require.Equal(t, tt.class, drug[0].Model.Class, "%s: %s", tt.name, drug[0].Reason)
+		if tt.class == "" {
+			require.Equal(t, watchlist.NotCallable, drug[0].State, tt.name)
+			require.Equal(t, "with an insertion or a deletion that the model doesn't know: cI:118", drug[0].Reason, tt.name)
+			require.Equal(t, []string{"cI:118"}, drug[0].Model.Missing)
+		}
+	}
+}
+
 // TestAShareNearWhatTheModelAsksFor: the model takes changes of a fifth of the sample for present. One that a fifth of the molecules have counts so though fewer of
 // the reads happen to show it; only where reads exclude a fifth it is absent.
 func TestAShareNearWhatTheModelAsksFor(t *testing.T) {

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// indelResidue is the residue of a codon that is changed otherwise than by replaced bases.
+const indelResidue = '-'
+
 // Share is a residue at a codon and the share of the sample that has it.
 type Share struct {
 	Residue byte // '-' where the codon is changed otherwise than by replaced bases
@@ -64,6 +67,8 @@ type Answer struct {
 	// Missing are the decisive codons that are not covered, or, of Guarded, those that could make SUSCEPTIBLE another class, and Unknown how many of the Codons used are not.
 	Missing         []Codon
 	Unknown, Codons int
+	// Indels are the codons that an insertion or a deletion touches, which the model has neither a feature nor a score for: what it means isn't known.
+	Indels []Codon
 	// RegionsKnown of the Regions whose methylation is a feature have calls that say which it is.
 	RegionsKnown, Regions int
 }
@@ -80,6 +85,7 @@ type Prediction struct {
 	genotype *Genotype
 	numbers  []float32
 	tried    map[int][][]float32 // by codon: the numbers with each of its residues
+	pairs    map[pair][]float32  // the numbers with two residues
 }
 
 // Score has the network compute the answer for a genotype.
@@ -105,6 +111,13 @@ func (j *Prediction) Answer(out int) Answer {
 			a.Unknown++
 		}
 	}
+	if len(o.Classes) == 0 {
+		for _, c := range m.outputs[out].codons {
+			if m.present(j.genotype, c, indelResidue) && !slices.Contains(m.residues[c], indelResidue) {
+				a.Indels = append(a.Indels, m.Codons[c])
+			}
+		}
+	}
 	a.Class, a.Probability, a.Probabilities = o.read(j.numbers[m.outputs[out].at:])
 	missing := defaultMissing
 	if o.MaxMissing != nil {
@@ -119,8 +132,8 @@ func (j *Prediction) Answer(out int) Answer {
 		}
 		few = few || a.RegionsKnown < max(1, o.LeastSites)
 	}
-	// Uncovered codons may add resistance; they seldom take away the resistance found.
-	if few || len(a.Missing) > 0 && a.Class != Resistant {
+	// Uncovered codons, and changes that the model doesn't know, may add resistance; they seldom take away the resistance found.
+	if few || len(a.Missing)+len(a.Indels) > 0 && a.Class != Resistant {
 		a.Class = NotCallable
 	}
 	return a

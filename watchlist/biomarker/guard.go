@@ -1,7 +1,9 @@
 package biomarker
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -20,8 +22,12 @@ const (
 // Strategy: each residue that the model knows at such a codon is taken as the sample's, by itself, and the network is asked again. Codons because of which the
 // class becomes another one are Missing, as decisive ones are.
 //
-// Consequences: changes of two unknown codons that are harmless by themselves aren't tried together. If there are more residues than a bound, which is higher once the
-// runs have ended, none is tried and all these codons are Missing. Outputs with classes of their own have no lowest one, and are left as they are.
+// Where no residue changes the class by itself, two may together. Of each such codon the residue is taken that brings the class nearest to another one, and pairs of these are
+// tried, of those first that bring it nearest; both codons of a pair that changes it are Missing.
+//
+// Consequences: pairs of other residues, and three codons, aren't tried. If there are more residues than a bound, which is higher once the
+// runs have ended, none is tried and all these codons are Missing; as many pairs as the bound again, for all outputs together, are tried of more. Outputs with classes of their own have no
+// lowest one, and are left as they are.
 func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
 	a := j.Answer(out)
@@ -39,7 +45,10 @@ func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 	if final {
 		most = triesOfEnd
 	}
-	many := residues > max(leastTries, most/m.Width())
+	most = max(leastTries, most/m.Width())
+	many := residues > most
+	at := m.outputs[out].at
+	var nearest []choice
 	for _, c := range open {
 		decides := many
 		if !many {
@@ -47,19 +56,95 @@ func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 			if err != nil {
 				return Answer{}, err
 			}
-			decides = slices.ContainsFunc(rows, func(numbers []float32) bool {
-				class, _, _ := o.read(numbers[m.outputs[out].at:])
-				return class != Susceptible
-			})
+			best := 0
+			for i, numbers := range rows {
+				if numbers[at] > rows[best][at] {
+					best = i
+				}
+			}
+			nearest = append(nearest, choice{c, best, rows[best][at]})
+			class, _, _ := o.read(rows[best][at:])
+			decides = class != Susceptible
 		}
 		if decides {
 			a.Missing = append(a.Missing, m.Codons[c])
 		}
 	}
+	if len(a.Missing) == 0 {
+		missing, err := j.tryPairs(n, out, nearest, most)
+		if err != nil {
+			return Answer{}, err
+		}
+		a.Missing = missing
+	}
 	if len(a.Missing) > 0 {
 		a.Class = NotCallable
 	}
 	return a, nil
+}
+
+// choice is a residue of a codon, by its place among those that the model knows there, and the number that the network gives an output with it.
+type choice struct {
+	codon, residue int
+	number         float32
+}
+
+// pair is two choices, without their numbers.
+type pair [4]int
+
+// tryPairs are the codons of which two choices together make an output another class than SUSCEPTIBLE. At most so many pairs are tried for all outputs of the prediction.
+func (j *Prediction) tryPairs(n Network, out int, nearest []choice, most int) ([]Codon, error) {
+	m, o := j.model, &j.model.Manifest.Outputs[out]
+	slices.SortStableFunc(nearest, func(a, b choice) int { return cmp.Compare(b.number, a.number) })
+	var asked, anew []pair
+	for second := 1; second < len(nearest) && len(asked) < most; second++ {
+		for first := range second {
+			a, b := nearest[first], nearest[second]
+			if a.codon > b.codon {
+				a, b = b, a
+			}
+			p := pair{a.codon, a.residue, b.codon, b.residue}
+			if _, known := j.pairs[p]; !known {
+				if len(j.pairs)+len(anew) == most {
+					continue
+				}
+				anew = append(anew, p)
+			}
+			asked = append(asked, p)
+		}
+	}
+	if len(anew) > 0 {
+		with := *j.genotype
+		inputs := make([]float32, 0, len(anew)*m.Width())
+		for _, p := range anew {
+			with.Sites = slices.Clone(j.genotype.Sites)
+			for i := 0; i < len(p); i += 2 {
+				with.Sites[p[i]] = Site{Known: true, Shares: []Share{{Residue: m.residues[p[i]][p[i+1]], Share: 1}}, Depth: with.Sites[p[i]].Depth}
+			}
+			inputs = m.input(inputs, &with, -1, 0)
+		}
+		numbers, err := m.compute(n, len(anew), inputs)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", m.Manifest.Name, err)
+		}
+		if j.pairs == nil {
+			j.pairs = make(map[pair][]float32)
+		}
+		for i, p := range anew {
+			j.pairs[p] = numbers[i*m.Numbers() : (i+1)*m.Numbers()]
+		}
+	}
+	decide := make(map[int]bool)
+	for _, p := range asked {
+		if class, _, _ := o.read(j.pairs[p][m.outputs[out].at:]); class != Susceptible {
+			decide[p[0]], decide[p[2]] = true, true
+		}
+	}
+	var missing []Codon
+	for _, c := range slices.Sorted(maps.Keys(decide)) {
+		missing = append(missing, m.Codons[c])
+	}
+	return missing, nil
 }
 
 // try is what the network says with each of a codon's residues. Outputs share it.

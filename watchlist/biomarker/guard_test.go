@@ -57,7 +57,9 @@ func TestGuarded(t *testing.T) {
 		{"one that decides beside a change that is there", []Site{unknown, has('N'), wild, wild}, NotCallable, []Codon{{"RT", 41}}, 1},
 		{"one of a score alone", []Site{wild, wild, wild, unknown}, NotCallable, []Codon{{"RT", 215}}, 2},
 		{"two, each by itself", []Site{wild, wild, unknown, unknown}, NotCallable, []Codon{{"RT", 184}, {"RT", 215}}, 4},
-		{"two that decide together alone", []Site{unknown, unknown, wild, wild}, Susceptible, nil, 2},
+		{"two that decide together alone", []Site{unknown, unknown, wild, wild}, NotCallable, []Codon{{"RT", 41}, {"RT", 67}}, 3},
+		{"an indel that the model does not know", []Site{has('-'), wild, wild, wild}, NotCallable, nil, 0},
+		{"one beside resistance", []Site{has('-'), wild, has('V'), wild}, Resistant, nil, 0},
 		{"resistant already", []Site{unknown, wild, has('V'), wild}, Resistant, nil, 0},
 		{"too many are missing", []Site{unknown, unknown, unknown, wild}, NotCallable, nil, 0},
 	} {
@@ -81,7 +83,8 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// TestGuardedWithinBounds: of more residues than the bound none is tried, and the codons that are open are missing; once the runs have ended more are tried.
+// TestGuardedWithinBounds: of more residues than the bound none is tried, and the codons that are open are missing; once the runs have ended more are tried. As many pairs are
+// tried again.
 func TestGuardedWithinBounds(t *testing.T) {
 	var features strings.Builder
 	for c := range 400 {
@@ -92,7 +95,10 @@ func TestGuardedWithinBounds(t *testing.T) {
 		open, tried int
 		final       bool
 		class       string
-	}{{81, 81, false, Susceptible}, {82, 0, false, NotCallable}, {200, 0, false, NotCallable}, {82, 82, true, Susceptible}, {200, 200, true, Susceptible}} {
+	}{
+		{2, 2 + 1, false, Susceptible}, {81, 81 + 81, false, Susceptible}, {82, 0, false, NotCallable}, {200, 0, false, NotCallable},
+		{82, 82 + 82*81/2, true, Susceptible}, {200, 200 + triesOfEnd/800, true, Susceptible},
+	} {
 		sites := make([]Site, 400)
 		for i := range sites {
 			sites[i] = Site{Known: i >= tt.open, Shares: []Share{{Residue: 'X', Share: 1}}}
@@ -105,5 +111,44 @@ func TestGuardedWithinBounds(t *testing.T) {
 		require.Equal(t, tt.class, a.Class)
 		require.Equal(t, 1+tt.tried, n.rows)
 		require.Equal(t, tt.class == NotCallable, len(a.Missing) == tt.open)
+	}
+}
+
+// TestGuardedPairsOfOutputs: pairs that one output has had tried aren't tried again for another; of more than the bound those are that bring the class nearest to another one.
+func TestGuardedPairsOfOutputs(t *testing.T) {
+	var features strings.Builder
+	for c := range 400 {
+		fmt.Fprintf(&features, "residue\tRT\t%d\tV\n", c+1)
+	}
+	m := guarded(t, features.String(), "", "")
+	sites := make([]Site, 400)
+	for i := range sites {
+		sites[i] = Site{Known: i >= 60, Shares: []Share{{Residue: 'X', Share: 1}}}
+	}
+	weights := make([]float32, 400)
+	weights[31], weights[57] = 0.3, 0.3
+	n := &weighted{weights: weights} // even odds at 0.5
+	j, err := m.Score(n, &Genotype{Sites: sites})
+	require.NoError(t, err)
+	a, err := j.Guarded(n, 0, false)
+	require.NoError(t, err)
+	require.Equal(t, NotCallable, a.Class)
+	require.Equal(t, []Codon{{"RT", 32}, {"RT", 58}}, a.Missing)
+	require.Equal(t, 1+60+81, n.rows)
+}
+
+// TestIndelsThatTheModelKnows: a residue for changed lengths that is a feature, or in a score, is one as others are.
+func TestIndelsThatTheModelKnows(t *testing.T) {
+	indel := Site{Known: true, Shares: []Share{{Residue: 'X', Share: 0.7}, {Residue: '-', Share: 0.3}}}
+	for features, class := range map[string]string{
+		"residue\tRT\t69\tD\n":                     NotCallable,
+		"residue\tRT\t69\tD\nresidue\tRT\t69\t-\n": Susceptible,
+	} {
+		m := guarded(t, features, "", "")
+		j, err := m.Score(&weighted{weights: []float32{0.1}}, &Genotype{Sites: []Site{indel}})
+		require.NoError(t, err)
+		a := j.Answer(0)
+		require.Equal(t, class, a.Class)
+		require.Equal(t, class == NotCallable, len(a.Indels) == 1)
 	}
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/porestream/porestream/watchlist/biomarker"
 )
 
-// batch is the number of rows computed at a time: an answer and what drives it are some dozens.
-const batch = 16
+// batch is the number of rows computed at a time: an answer and what drives it are some dozens. Of rows so wide that they'd be more numbers than mostNumbers, fewer are.
+const (
+	batch       = 16
+	mostNumbers = 1 << 20
+)
 
 // Network is a model's network on the CPU: they are so small that a device would only add its latency. It is safe for concurrent
 // use.
@@ -62,7 +65,7 @@ func Open(m *biomarker.Model, library string, logger *slog.Logger) (*Network, er
 	opened, err := infer.Open(infer.Network{
 		Name: m.Manifest.Name, ONNX: m.Network, Input: n.Input, Output: n.Output,
 		Samples: m.Width(), Frames: 1, Classes: m.Numbers(), Exact: true,
-	}, infer.Options{Device: "cpu", Library: library, BatchCPU: batch, SessionsCPU: min(runtime.GOMAXPROCS(0), 4), Logger: logger})
+	}, infer.Options{Device: "cpu", Library: library, BatchCPU: max(1, min(batch, mostNumbers/m.Width())), SessionsCPU: min(runtime.GOMAXPROCS(0), 4), Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", m.Manifest.Name, n.File, err)
 	}
