@@ -129,7 +129,8 @@ def _origin(recipe: Recipe) -> str:
     rows = ["| use | data | licence |", "|---|---|---|"]
     for source in recipe.sources:
         if source.pore_model:
-            rows.append(f"| training, simulated | random genomes through `{Path(source.pore_model).name}` | as that table |")
+            of = ", ".join(Path(one).name for one in source.genomes) or "random genomes"
+            rows.append(f"| training, simulated | {of} through `{Path(source.pore_model).name}` | as that file |")
             continue
         if source.pieces_of:
             rare = ", those with rare words preferred" if source.balance else ""
@@ -140,7 +141,7 @@ def _origin(recipe: Recipe) -> str:
         truth = "simulated, teacher only" if source.simulated_from else "teacher only"
         truths = (
             ("genome", source.reference), ("genomes of relatives", source.relatives), ("calls", source.calls),
-            ("reads that overlap", source.overlaps),
+            ("reads that overlap", source.overlaps), ("alignments with moves", source.moves),
         )  # fmt: skip
         for name, has in truths:
             truth = f"truth: {name}" if has else truth
@@ -152,10 +153,11 @@ def _origin(recipe: Recipe) -> str:
         name = network.parent.name if network.stem == "model" else network.stem
         share = 100 * recipe.training.mentored
         rows.append(f"| mentor, for {share:g} % of the chunks | the scores of {name} for them | see there |")
-    rows.append(
-        f"| teacher | frame probabilities of {recipe.teacher.name} ({recipe.teacher_citation or 'uncited'}), none of its weights "
-        f"| {recipe.teacher_licence or 'unstated'} |"
-    )
+    if recipe.teacher:
+        rows.append(
+            f"| teacher | frame probabilities of {recipe.teacher.name} ({recipe.teacher_citation or 'uncited'}), none of its weights "
+            f"| {recipe.teacher_licence or 'unstated'} |"
+        )
     table = "\n".join(rows)
     return f"""## Where it comes from
 

@@ -29,8 +29,8 @@ class Engine:
         self.seconds = 0.0
         """Processor time of the program so far."""
 
-    def calls(self, recording: Path) -> Iterator[Call]:
-        """Yields the calls of a recording's reads, without frames."""
+    def calls(self, recording: Path, reads: Sequence[str] = ()) -> Iterator[Call]:
+        """Yields the calls of a recording's reads, or of some of them by id, without frames."""
         with tempfile.TemporaryDirectory() as work:
             raw = Path(work) / "model"
             raw.mkdir()
@@ -38,9 +38,13 @@ class Engine:
             shutil.copy(self._model / manifest.file, raw)
             replace(manifest, half_file="", quality_scale=1.0, quality_bias=0.0, quality_curve=()).write(raw)
             fastq = Path(work) / "calls.fastq"
+            chosen: list[str | Path] = []
+            if reads:
+                chosen = ["--reads", Path(work) / "reads.txt"]
+                chosen[1].write_text("\n".join(reads) + "\n")
             before = _children()
             with fastq.open("wb") as out:
-                _run(self._pore, "basecall", recording, "--model", raw, recording, out=out)
+                _run(self._pore, "basecall", recording, "--model", raw, *chosen, recording, out=out)
             self.seconds += _children() - before
             for _, bases, qualities in mappy.fastx_read(str(fastq)):
                 phred = np.frombuffer(qualities.encode(), np.uint8) - 33.0

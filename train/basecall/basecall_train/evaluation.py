@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from .alignment import Hit, Reference
 from .calling import Call, Model, greedy, raw_qualities
 from .engine import Engine
 from .manifest import Manifest
+from .moves import Region, contigs_of
 from .recipe import Evaluation, Recipe
-from .signal import read_recording
+from .signal import Read, read_recording
 
 log = logging.getLogger(__name__)
 
@@ -119,18 +120,36 @@ class Result:
 
 def evaluate(model: Model, evaluation: Evaluation, data: Path) -> Result:
     """Calls (greedily) and aligns the reads of one evaluation set."""
-    reference = Reference.read(data / evaluation.reference)
+    reference = _truth(evaluation, data)
     result = Result(evaluation.name)
-    for read in read_recording(data / evaluation.recordings):
+    for read in _reads(evaluation, data):
         begun = time.process_time()
         posteriors = model.posteriors(read.raw)
         result.seconds += time.process_time() - begun
         result.samples += len(read.raw)
         result.add(greedy(posteriors, model.manifest.labels), reference)
     if not result.identities:
-        raise ValueError(f"{data / evaluation.recordings}: no read aligns to {evaluation.reference}")
+        raise _nothing_aligns(evaluation, data)
     log.info("%s", result.summary())
     return result
+
+
+def _truth(evaluation: Evaluation, data: Path) -> Reference:
+    """Returns what the reads are aligned to: of truth by moves, the reference under their alignments."""
+    if not evaluation.moves:
+        return Reference.read(data / evaluation.reference)
+    return Reference(contigs_of(data / evaluation.moves, Region.parse(evaluation.within) if evaluation.within else None))
+
+
+def _reads(evaluation: Evaluation, data: Path) -> Iterator[Read]:
+    """Yields the reads that are evaluated on."""
+    for read in read_recording(data / evaluation.recordings):
+        if not evaluation.reads or read.id in evaluation.reads:
+            yield read
+
+
+def _nothing_aligns(evaluation: Evaluation, data: Path) -> ValueError:
+    return ValueError(f"{data / evaluation.recordings}: no read aligns to {evaluation.reference or evaluation.moves}")
 
 
 @dataclass(frozen=True)
@@ -225,15 +244,15 @@ def between(curves: Sequence[tuple[tuple[float, float], ...]]) -> tuple[tuple[fl
 
 def evaluate_calls(engine: Engine, evaluation: Evaluation, data: Path) -> Result:
     """Aligns the calls that the engine makes of one evaluation set."""
-    reference = Reference.read(data / evaluation.reference)
+    reference = _truth(evaluation, data)
     result = Result(evaluation.name)
     before = engine.seconds
-    for call in engine.calls(data / evaluation.recordings):
+    for call in engine.calls(data / evaluation.recordings, evaluation.reads):
         result.add(call, reference)
     result.seconds = engine.seconds - before
-    result.samples = sum(len(read.raw) for read in read_recording(data / evaluation.recordings))
+    result.samples = sum(len(read.raw) for read in _reads(evaluation, data))
     if not result.identities:
-        raise ValueError(f"{data / evaluation.recordings}: no read aligns to {evaluation.reference}")
+        raise _nothing_aligns(evaluation, data)
     log.info("%s", result.summary())
     return result
 

@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 from .manifest import Manifest
+from .moves import Region
 from .network import STRIDE, Shape
 from .targets import MIN_ALIGNED, MIN_IDENTITY
 
@@ -26,7 +27,15 @@ class Source:
     simulate: tuple[str, ...] = ()
     """Flags of ``pore simulate`` for that, as ``--speed=1.3``; what makes signals the same again is in them."""
     pore_model: str = ""
-    """Table of k-mers through which random genomes are drawn, in place of recordings; relative to the recipe."""
+    """Table of k-mers, or profile, through which random genomes are drawn, in place of recordings; relative to the recipe."""
+    genomes: tuple[str, ...] = ()
+    """FASTAs whose sequences go through the pore model, in place of random genomes."""
+    eased: float = 0.0
+    """Of a profile: part by which a read's noise and times are less irregular than measured, at most (:class:`.Profile`)."""
+    moves: str = ""
+    """BAM with the truth of recordings: alignments with MD, and mv for when each base passed (:mod:`.moves`)."""
+    within: str = ""
+    """Region of a contig, as ``chr13:1000-2000``, to which the truth by moves is limited; empty: all of it."""
     pieces_of: tuple[str, ...] = ()
     """Names of other sources, of whose reads pieces are joined to sequences that no genome has, in place of recordings."""
     balance: float = 0.0
@@ -58,10 +67,13 @@ class Source:
     mentor_shares: tuple[float, ...] = ()
     """How much each of the mentors counts for chunks from here, where they differ from those of the training: a mentor may know one
     genome better than the others do, and the rest worse."""
+    without: tuple[str, ...] = ()
+    """Reads, by id, that are not learned from: they are evaluated on."""
     citation: str = ""
     licence: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "without", tuple(self.without))
         object.__setattr__(self, "pieces_of", tuple(self.pieces_of))
         object.__setattr__(self, "mentor_shares", tuple(self.mentor_shares))
         object.__setattr__(self, "joined_by", tuple(self.joined_by))
@@ -69,17 +81,27 @@ class Source:
         object.__setattr__(self, "simulate", tuple(self.simulate))
         if sum(map(bool, (self.recordings, self.simulated_from, self.pore_model, self.pieces_of))) != 1:
             raise ValueError(f"source {self.name}: give one of recordings, simulated_from, pore_model and pieces_of")
-        truths = sum(map(bool, (self.reference, self.relatives, self.calls, self.overlaps)))
+        object.__setattr__(self, "genomes", tuple(self.genomes))
+        truths = sum(map(bool, (self.reference, self.relatives, self.calls, self.overlaps, self.moves)))
         if not self.has_reads and truths:
             raise ValueError(f"source {self.name}: only recordings need a truth")
         if self.simulate and not self.simulated_from:
             raise ValueError(f"source {self.name}: simulate has flags, but there is no simulated_from to simulate")
         if self.pore_model and self.joined_by:
             raise ValueError(f"source {self.name}: nobody hears what a pore model makes")
+        if self.genomes and not self.pore_model:
+            raise ValueError(f"source {self.name}: genomes go through a pore_model, and there is none")
+        if not 0 <= self.eased < 1 or (self.eased and not self.pore_model):
+            raise ValueError(f"source {self.name}: eased is a part, below 1, of what a pore_model's reads are irregular by")
+        if self.without and not self.moves:
+            raise ValueError(f"source {self.name}: without leaves reads out whose truth is by moves")
+        check_within(f"source {self.name}", self.moves, self.within)
         if self.balance < 0 or (self.balance and not self.pieces_of):
             raise ValueError(f"source {self.name}: balance is a power, 0 or more, of pieces")
         if truths > 1:
-            raise ValueError(f"source {self.name}: a truth is one of reference, relatives, calls and overlaps, not two of them")
+            raise ValueError(
+                f"source {self.name}: a truth is one of reference, relatives, calls, overlaps and moves, not two of them"
+            )
         if self.share <= 0 or not 0 <= self.truth_weight <= 1:
             raise ValueError(f"source {self.name}: share must be positive and truth_weight within 0..1")
         if not (0 < self.least_identity <= 1 and 0 <= self.least_aligned <= 1):
@@ -89,13 +111,18 @@ class Source:
         if not 0 <= self.known <= 1 or (self.known and not truths):
             raise ValueError(
                 f"source {self.name}: known is a part (0 to 1) of the frames, of those with a reference, relatives, "
-                "calls or overlaps"
+                "calls, overlaps or moves"
             )
 
     @property
     def has_reads(self) -> bool:
         """Whether there are reads to prepare, recorded or simulated; else chunks are drawn as they are needed."""
         return bool(self.recordings or self.simulated_from)
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether a teacher has to say when bases pass."""
+        return not (self.pore_model or self.moves or self.pieces_of)
 
 
 @dataclass(frozen=True)
@@ -104,7 +131,14 @@ class Evaluation:
 
     name: str
     recordings: str
-    reference: str
+    reference: str = ""
+    """FASTA of the genome under the reads; or their truth is in moves."""
+    moves: str = ""
+    """BAM with the truth of these recordings, as of a source."""
+    within: str = ""
+    """As of a source."""
+    reads: tuple[str, ...] = ()
+    """Reads, by id, that are evaluated on; none: all."""
     citation: str = ""
     licence: str = ""
     calibrate: bool = False
@@ -113,6 +147,12 @@ class Evaluation:
     """Mean identity that the recipe promises; evaluate fails below."""
     watched: int = 0
     """Chunks, of as many reads, on which a network is evaluated while it is trained."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", tuple(self.reads))
+        if bool(self.reference) == bool(self.moves):
+            raise ValueError(f"evaluation {self.name}: give one of reference and moves")
+        check_within(f"evaluation {self.name}", self.moves, self.within)
 
 
 @dataclass(frozen=True)
@@ -210,6 +250,14 @@ def check_shares(where: str, shares: tuple[float, ...], mentors: tuple[str, ...]
         raise ValueError(f"{where}: mentor_shares are as many as mentors, none of them negative and not all 0")
 
 
+def check_within(where: str, moves: str, within: str) -> None:
+    """Raises an error if a region is none, or limits no truth."""
+    if within and not moves:
+        raise ValueError(f"{where}: within limits the truth by moves, and there is none")
+    if within:
+        Region.parse(within)
+
+
 @dataclass(frozen=True)
 class Augmentation:
     """Standard deviations of the augmentations of a chunk, in units of normalised signal."""
@@ -241,7 +289,8 @@ class Recipe:
     training: Training
     augmentation: Augmentation
     teacher_file: str
-    teacher: Manifest
+    """Empty: there is none."""
+    teacher: Manifest | None
     sources: tuple[Source, ...]
     evaluations: tuple[Evaluation, ...]
     teacher_citation: str = ""
@@ -255,7 +304,7 @@ class Recipe:
         with path.open("rb") as stream:
             table = tomllib.load(stream)
         try:
-            model, teacher = table["model"], table["teacher"]
+            model, teacher = table["model"], table.get("teacher")
             shape, training = Shape(**table.get("network", {})), Training(**table["training"])
             training.check_stride(shape.stride)
             if model["window"] % shape.stride:
@@ -286,6 +335,11 @@ class Recipe:
                     if name not in {other.name for other in sources if other.has_reads}:
                         raise ValueError(f"source {one.name}: pieces_of {name!r} names no source with reads")
             evaluations = tuple(Evaluation(**one) for one in table.get("evaluation", []))
+            if not teacher:
+                needs = [one.name for one in sources if one.needs_teacher]
+                needs += [one.name for one in evaluations if one.watched and not one.moves]
+                if needs or shape.hears or not shape.state_length:
+                    raise ValueError(f"no [teacher], which {', '.join(needs) or 'the network'} needs")
             if any(source.pore_model for source in sources) and not shape.state_length:
                 raise ValueError(
                     "a source from a pore model has no frame targets: only a CRF (network.state_length) can learn from it"
@@ -312,8 +366,10 @@ class Recipe:
                 shape=shape,
                 training=training,
                 augmentation=Augmentation(**table.get("augmentation", {})),
-                teacher_file=teacher["file"],
-                teacher=Manifest(
+                teacher_file=teacher["file"] if teacher else "",
+                teacher=None
+                if not teacher
+                else Manifest(
                     name=teacher["name"],
                     version="",
                     description="",
@@ -330,8 +386,8 @@ class Recipe:
                 ),
                 sources=sources,
                 evaluations=evaluations,
-                teacher_citation=teacher.get("citation", ""),
-                teacher_licence=teacher.get("licence", ""),
+                teacher_citation=teacher.get("citation", "") if teacher else "",
+                teacher_licence=teacher.get("licence", "") if teacher else "",
                 notes=table.get("notes", {}),
             )
         except KeyError as missing:

@@ -7,15 +7,18 @@ IRREGULARITY.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import mappy
 import numpy as np
 
 from .manifest import ALPHABET
 from .network import STRIDE
 from .pore_table import Table
 from .pores import K, Levels
+from .profiled import Profile, coloured
 
 MEMORY = 64
 """Samples over which noise is correlated at most."""
@@ -46,7 +49,7 @@ class PoreModel:
         table = Table.read(path)
         levels, head = table.levels, table.header
         try:
-            kernel, white = _coloured([float(r) for r in head["noise_autocorrelation"].split()])
+            kernel, white = coloured([float(r) for r in head["noise_autocorrelation"].split()], MEMORY)
             return cls(
                 centre=int(head["centre"]),
                 levels=levels,
@@ -57,6 +60,11 @@ class PoreModel:
             )
         except (KeyError, IndexError, ValueError) as fault:
             raise ValueError(f"{path}: {fault}") from fault
+
+    def bases(self, samples: int) -> int:
+        """Returns how many bases so many samples need, whatever the speed and the words: of the shortest mean dwell, as many
+        as fit."""
+        return K + int(3 * samples / self.levels.dwell_mean.mean()) + 50
 
     def current(
         self, bases: np.ndarray, samples: int, rng: np.random.Generator, quicker: float = 1.0
@@ -82,27 +90,24 @@ class PoreModel:
         return (level[visit] + levels.noise[kmers[visit]] * noise).astype(np.float32), visit + self.centre
 
 
-def _coloured(correlation: list[float]) -> tuple[np.ndarray, float]:
-    """Returns kernel and white part of noise of variance 1 whose correlation falls by one factor per sample after the first."""
-    factor = (correlation[-1] / correlation[0]) ** (1 / (len(correlation) - 1))
-    if not 0 < factor < 1:
-        raise ValueError(f"noise_autocorrelation does not fall: {correlation}")
-    slow = min(1.0, correlation[0] / factor)
-    kernel = factor ** np.arange(MEMORY)
-    return kernel * np.sqrt(slow) / np.linalg.norm(kernel), float(np.sqrt(1 - slow))
-
-
 class SimulatedChunks:
     """Draws chunks as :class:`.store.Sampler` wants them. Their targets are the bases alone: one class per frame, surely."""
 
-    def __init__(self, model: PoreModel, samples: int, classes: int = len(ALPHABET)) -> None:
+    def __init__(
+        self, model: PoreModel | Profile, samples: int, genomes: Sequence[np.ndarray] = (), classes: int = len(ALPHABET)
+    ) -> None:
+        """genomes: bases 0 to 3 of sequences of which pieces are taken, by their lengths; none: each chunk has a genome
+        of its own."""
         self._model, self._samples, self.classes = model, samples, classes
-        # Whatever the speed and the words: of the shortest mean dwell, as many as fit.
-        self._bases = K + int(3 * samples / model.levels.dwell_mean.mean()) + 50
+        self._bases = model.bases(samples)
+        self._genomes = [one for one in genomes if len(one) > self._bases]
+        if genomes and not self._genomes:
+            raise ValueError(f"no sequence of the genomes has {self._bases} bases")
+        self._ends = np.cumsum([len(one) - self._bases for one in self._genomes])
 
     def draw(self, rng: np.random.Generator, quicker: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns signal, targets and bases of a chunk; quicker: factor on the speed that the pore model draws."""
-        bases = random_bases(self._bases, rng)
+        bases = self._piece(rng) if self._genomes else random_bases(self._bases, rng)
         signal, places = self._model.current(bases, self._samples, rng, quicker)
         frames = self._samples // STRIDE
         emitted = np.zeros(frames, np.uint8)
@@ -115,6 +120,29 @@ class SimulatedChunks:
                 emitted[at] = bases[base] + 1
         return signal, np.eye(self.classes, dtype=np.float32)[emitted], emitted
 
+    def _piece(self, rng: np.random.Generator) -> np.ndarray:
+        """Returns a piece of a genome, of either strand."""
+        place = rng.integers(self._ends[-1])
+        which = int(np.searchsorted(self._ends, place, side="right"))
+        first = self._ends[which] - place - 1
+        bases = self._genomes[which][first : first + self._bases]
+        return 3 - bases[::-1] if rng.random() < 0.5 else bases
+
+
+def read_genomes(paths: Sequence[Path]) -> list[np.ndarray]:
+    """Returns the sequences of FASTA files as bases 0 to 3, cut where a base is none of A, C, G and T."""
+    found = []
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such genome")
+        for _, sequence, _ in mappy.fastx_read(str(path)):
+            codes = np.full(256, 4, np.uint8)
+            codes[np.frombuffer(b"ACGTacgt", np.uint8)] = [0, 1, 2, 3] * 2
+            bases = codes[np.frombuffer(sequence.encode(), np.uint8)]
+            edges = np.flatnonzero(np.diff(np.concatenate([[True], bases == 4, [True]]).astype(np.int8)))
+            found += [bases[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+    return found
+
 
 def random_bases(number: int, rng: np.random.Generator) -> np.ndarray:
     """Returns bases 0 to 3 of a genome that never was: each call draws how much G and C and how long runs it has."""
@@ -123,3 +151,12 @@ def random_bases(number: int, rng: np.random.Generator) -> np.ndarray:
     repeated = rng.random(number) < again
     repeated[0] = False
     return bases[np.maximum.accumulate(np.where(repeated, 0, np.arange(number)))]
+
+
+def open_pore_model(path: Path, eased: float = 0.0) -> PoreModel | Profile:
+    """Reads a table of 6-mers or a profile. eased: see :class:`.Profile`."""
+    if path.suffix == ".profile":
+        return Profile.read(path, eased)
+    if eased:
+        raise ValueError(f"{path}: only a profile's signal can be eased")
+    return PoreModel.read(path)

@@ -19,13 +19,14 @@ from .calling import Model, greedy
 from .engine import simulated_run
 from .export import read as read_network
 from .manifest import ALPHABET
+from .moves import Region, emitted, read_alignments
 from .network import STRIDE
 from .overlaps import Ear, overlapping_truths
 from .recipe import Augmentation, Recipe, Source, Training
 from .recombined import RecombinedChunks
 from .relatives import related_truth
 from .signal import normalise, read_recording
-from .simulated import PoreModel, SimulatedChunks
+from .simulated import SimulatedChunks, open_pore_model, read_genomes
 from .targets import FLOOR, UNKNOWN, Conditioned, condition, condition_on, conditioned_again
 from .warp import TooFast, pace, warped
 from .watched import prepare_watched
@@ -47,10 +48,14 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
 
     A source that is already there for the same description is kept. pore: the program, for sources that are simulated.
     """
-    teacher = Model(data / recipe.teacher_file, recipe.teacher)
     store.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(data / recipe.teacher_file, store / TEACHER)
+    teacher = None
+    if recipe.teacher:
+        teacher = Model(data / recipe.teacher_file, recipe.teacher)
+        shutil.copyfile(data / recipe.teacher_file, store / TEACHER)
     for source in recipe.sources:
+        if source.genomes:
+            _prepare_genomes(source, data, store / source.name)
         if not source.has_reads:
             continue  # drawn as they are needed
         folder = store / source.name
@@ -59,6 +64,10 @@ def prepare(recipe: Recipe, data: Path, store: Path, pore: Path | None = None) -
             continue
         folder.mkdir(parents=True, exist_ok=True)
         (folder / DESCRIPTION).unlink(missing_ok=True)
+        if source.moves:
+            _prepare_by_moves(source, recipe.manifest.clip, data, folder)
+            (folder / DESCRIPTION).write_text(json.dumps(_description(recipe, source), indent=1))
+            continue
         teachers = [teacher, *(_exported(Path(network), recipe) for network in source.joined_by)]
         with tempfile.TemporaryDirectory(dir=store) as scratch:
             recording = data / source.recordings
@@ -75,14 +84,19 @@ def _description(recipe: Recipe, source: Source) -> dict:
     described = asdict(source)
     for irrelevant in (
         "share", "mentor_shares", "citation", "licence", "pore_model", "known", "pieces_of", "balance", "faster", "joined_by",
+        "eased", "genomes",
     ):  # fmt: skip
         del described[irrelevant]
     usual = {one.name: one.default for one in fields(Source)}
-    for later in ("overlaps", "relatives", "simulated_from", "simulate", "least_identity", "least_aligned"):
+    for later in (
+        "overlaps", "relatives", "simulated_from", "simulate", "least_identity", "least_aligned", "moves", "within", "without",
+    ):  # fmt: skip
         if described[later] == usual[later]:  # keeps what was prepared before there were any
             del described[later]
     if source.simulate:
         described["simulate"] = list(source.simulate)  # as JSON has it
+    if source.without:
+        described["without"] = list(source.without)
     if source.relatives:
         described["relatives"] = list(source.relatives)
     if source.joined_by:  # by name: the same recipe may lie elsewhere
@@ -110,6 +124,49 @@ def joined(posteriors: Sequence[np.ndarray]) -> np.ndarray:
         return posteriors[0]
     mean = np.exp(sum(np.log(p + np.float32(FLOOR)) for p in posteriors) / len(posteriors))
     return mean / mean.sum(-1, keepdims=True)
+
+
+def _prepare_genomes(source: Source, data: Path, folder: Path) -> None:
+    """Writes the genomes of a source that goes through a pore model, one after the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    genomes = read_genomes([data / one for one in source.genomes])
+    np.save(folder / "lengths.npy", np.array([len(one) for one in genomes]))
+    np.save(folder / "genomes.npy", np.concatenate(genomes))
+
+
+def _genomes(source: Source, folder: Path) -> list[np.ndarray]:
+    """Opens what _prepare_genomes has written."""
+    if not source.genomes:
+        return []
+    if not (folder / "genomes.npy").is_file():
+        raise ValueError(f"{folder}: not prepared for this recipe (run the prepare command)")
+    return np.split(np.load(folder / "genomes.npy", mmap_mode="r"), np.cumsum(np.load(folder / "lengths.npy"))[:-1])
+
+
+def _prepare_by_moves(source: Source, clip: float, data: Path, folder: Path) -> None:
+    """Writes the arrays of a source whose truth is in alignments with moves."""
+    region = Region.parse(source.within) if source.within else None
+    truths = {one.name: one for one in read_alignments(data / source.moves)}
+    signals, bases = [], []
+    for read in read_recording(data / source.recordings):
+        if read.id not in truths or read.id in source.without:
+            continue
+        frames = emitted(truths[read.id], len(read.raw), region)
+        if (frames == UNKNOWN).all():
+            continue
+        signals.append(normalise(read.raw, clip)[: len(frames) * STRIDE].astype(np.float16))
+        bases.append(frames)
+    if not signals:
+        raise ValueError(f"source {source.name}: none of its reads has a truth in {data / source.moves} {source.within}")
+    together = np.concatenate(bases)
+    surely = np.where(together == UNKNOWN, 0, together)
+    np.save(folder / "signal.npy", np.concatenate(signals))
+    np.save(folder / "targets.npy", np.eye(len(ALPHABET), dtype=np.float16)[surely])
+    np.save(folder / "bases.npy", together)
+    np.save(folder / "lengths.npy", np.array([len(one) for one in signals]))
+    log.info(
+        "%s: %d reads, truth for %.0f %% of the frames", source.name, len(signals), 100 * np.mean(together != UNKNOWN)
+    )  # fmt: skip
 
 
 def _prepare_source(source: Source, recording: Path, clip: float, teachers: Sequence[Model], data: Path, folder: Path) -> None:
@@ -270,7 +327,8 @@ def _chunks(source: Source, store: Path, samples: int) -> _Chunks | SimulatedChu
     if source.pieces_of:
         return RecombinedChunks([store / name for name in source.pieces_of], samples, source.balance)
     if source.pore_model:
-        return SimulatedChunks(PoreModel.read(Path(source.pore_model)), samples)
+        model = open_pore_model(Path(source.pore_model), source.eased)
+        return SimulatedChunks(model, samples, _genomes(source, store / source.name))
     return _Chunks(store / source.name, samples, source.known)
 
 

@@ -20,6 +20,7 @@ from .calling import Model, greedy
 from .crf import StateSpace
 from .devices import autocast
 from .manifest import ALPHABET
+from .moves import Region, emitted, read_alignments
 from .network import STRIDE, Basecaller
 from .recipe import Evaluation, Recipe
 from .signal import normalise, read_recording
@@ -42,7 +43,7 @@ class Watched:
     """[N, samples/3] uint8: the class that each frame emits, 0 for none."""
 
 
-def prepare_watched(recipe: Recipe, data: Path, store: Path, teacher: Model) -> None:
+def prepare_watched(recipe: Recipe, data: Path, store: Path, teacher: Model | None) -> None:
     """Writes ``STORE/watched NAME.npz`` for the evaluation sets with chunks to watch. A file for the same
     description is kept."""
     for one in recipe.evaluations:
@@ -108,21 +109,30 @@ def _path(store: Path, one: Evaluation) -> Path:
 def _description(recipe: Recipe, one: Evaluation) -> str:
     """Returns all that the chunks of a set depend on."""
     clip = recipe.manifest.clip
-    return json.dumps([one.recordings, one.reference, one.watched, recipe.training.chunk, recipe.teacher_file, clip])
+    described = [one.recordings, one.reference, one.watched, recipe.training.chunk, recipe.teacher_file, clip]
+    return json.dumps([*described, one.moves, one.within, one.reads] if one.moves else described)
 
 
-def _chunks(recipe: Recipe, one: Evaluation, data: Path, teacher: Model) -> tuple[np.ndarray, np.ndarray]:
+def _chunks(recipe: Recipe, one: Evaluation, data: Path, teacher: Model | None) -> tuple[np.ndarray, np.ndarray]:
     """Returns signal [N, samples] and bases [N, samples/3] of a chunk with a whole truth of as many reads as are asked for.
 
     The reads are spread evenly over the recording.
     """
-    genome = Reference.read(data / one.reference)
+    genome = None if one.moves else Reference.read(data / one.reference)
+    truths = {found.name: found for found in read_alignments(data / one.moves)} if one.moves else {}
+    region = Region.parse(one.within) if one.within else None
     frames = recipe.training.chunk // STRIDE
-    reads = [read for read in read_recording(data / one.recordings) if len(read.raw) >= recipe.training.chunk]
+    asked = (read for read in read_recording(data / one.recordings) if not one.reads or read.id in one.reads)
+    reads = [read for read in asked if len(read.raw) >= recipe.training.chunk]
     signals: list[np.ndarray] = []
     bases: list[np.ndarray] = []
     for read in _spread(reads, one.watched):
-        known = condition(teacher.posteriors(read.raw), genome).bases
+        if one.moves:
+            if read.id not in truths:
+                continue
+            known = emitted(truths[read.id], len(read.raw), region)
+        else:
+            known = condition(teacher.posteriors(read.raw), genome).bases
         begin = _known_throughout(known, frames)
         if begin is None:
             continue

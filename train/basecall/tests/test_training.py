@@ -596,7 +596,7 @@ def test_a_missing_file_is_one_line_and_status_1(world, tmp_path, capsys):
         ('recordings = "reads.blow5"\nreference', 'pieces_of = ["called"]\nreference', "only recordings"),
         ('recordings = "reads.blow5"', 'recordings = "reads.blow5"\nbalance = 2', "balance is a power"),
         ('recordings = "reads.blow5"\nreference = "genome.fa"', 'pore_model = "p.tsv"\njoined_by = ["a.onnx"]', "nobody hears"),
-        ('reference = "genome.fa"', 'reference = "genome.fa"\noverlaps = true', "calls and overlaps, not two"),
+        ('reference = "genome.fa"', 'reference = "genome.fa"\noverlaps = true', "overlaps and moves, not two"),
         ('name = "toy"', "", "name"),
     ],
 )
