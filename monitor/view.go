@@ -488,7 +488,7 @@ type PileupRow struct {
 	Bases string `json:"bases"`
 	// Insertions are bases that the read has besides, behind the column.
 	Insertions []PileupInsertion `json:"insertions,omitempty"`
-	// Quals has a Phred+33 letter per letter of Bases; empty if unknown.
+	// Quals has a Phred+33 letter per letter of Bases, that of a read's bases together where they are as the reference; empty if unknown.
 	Quals string `json:"quals,omitempty"`
 	MapQ  int    `json:"mapq"`
 }

@@ -542,3 +542,18 @@ func BenchmarkIndelsByPlace(b *testing.B) {
 		}
 	}
 }
+
+// TestLeastQuality: what is shown of a bin is the least quality that it has, and of a class the bound above which its reads are.
+func TestLeastQuality(t *testing.T) {
+	for q := range byte(94) {
+		least := leastQuality[binOf(q)]
+		if least > q || binOf(least) != binOf(q) || least > 0 && binOf(least-1) == binOf(q) {
+			t.Errorf("quality %d is in bin %d, of which the least is shown as %d", q, binOf(q), least)
+		}
+		class := classOf([]byte{q, q})
+		least = leastQuality[firstClass+class]
+		if least > q || classOf([]byte{least + 1}) != class || least > 0 && classOf([]byte{least}) != class-1 {
+			t.Errorf("reads of quality %d are of class %d, of which the least is shown as %d", q, class, least)
+		}
+	}
+}

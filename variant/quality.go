@@ -41,6 +41,9 @@ var (
 	}()
 )
 
+// leastQuality is the least Phred quality of a bin, and the least that a class's mean probability of an error stands for; 0 where no quality is known.
+var leastQuality = [binCount]byte{0, 0, 5, 8, 11, 15, 20, 28, 0, 0, 7, 9, 11, 13, 15, 19}
+
 // sortedBefore is how many of bounds, ascending, are at most v.
 func sortedBefore(bounds []int, v int) int {
 	i, ok := slices.BinarySearch(bounds, v)

@@ -52,7 +52,10 @@ type PileupRow struct {
 	Start   int // column of the first letter of Bases
 	// Bases has a letter per reference position: '.' as the reference, a base that
 	// differs, '-' for a deleted one.
-	Bases          string
+	Bases string
+	// Quals has a Phred+33 letter for each of Bases, as far as qualities are kept: the least of what is kept together, for a base as the
+	// reference that of its read. Empty if the read has none.
+	Quals          string
 	Insertions     []PileupInsertion
 	MappingQuality int
 }
@@ -114,8 +117,9 @@ func (r *Region) show(m *matrix, w *row, first, last int) PileupRow {
 	}
 	key := &r.reads.table[w.seg.number].key
 	out := PileupRow{Name: hex.EncodeToString(key[:4]), Reverse: w.seg.reverse, Start: from - first, MappingQuality: int(w.seg.mappingQuality)}
-	bases := make([]byte, 0, to-from)
+	bases, quals := make([]byte, 0, to-from), make([]byte, 0, to-from)
 	for c := from; c < to; c++ {
+		quals = append(quals, '!'+leastQuality[w.qual[c]])
 		switch code := w.code[c]; {
 		case code == absent:
 			bases = append(bases, ' ')
@@ -131,6 +135,9 @@ func (r *Region) show(m *matrix, w *row, first, last int) PileupRow {
 		bases = bases[:len(bases)-1]
 	}
 	out.Bases = string(bases)
+	if w.class != firstClass {
+		out.Quals = string(quals[:len(bases)])
+	}
 	for _, in := range w.ins {
 		if in.after >= from && in.after < from+len(bases) && w.code[in.after] != absent {
 			out.Insertions = append(out.Insertions, PileupInsertion{Column: in.after - first, Bases: string(in.seq[:min(len(in.seq), maxInsertion)])})

@@ -76,6 +76,52 @@ func TestDepthAndPileupShowTheReads(t *testing.T) {
 	}
 }
 
+// TestPileupShowsQualities: a base that differs has its own quality, as far as it is kept, a base as the reference that of its read, and a read without
+// qualities none.
+func TestPileupShowsQualities(t *testing.T) {
+	s, _ := planted(t, 3)
+	segments := s.segments(t, 40, 2500, 0, 6000)
+	for i, seg := range segments {
+		quality := []byte{6, 25, 0}[i%3]
+		for k := range seg.GetQualities() {
+			seg.Qualities[k] = quality
+		}
+		if quality == 0 {
+			seg.Qualities = nil
+		}
+	}
+	r := region(t, s.contig, 0, variant.Config{Sample: "s"})
+	apply(t, r, segments...)
+	seen := make(map[string]int)
+	for _, row := range r.Pileup(1000, 20, 1000).Rows {
+		if row.Quals == "" {
+			seen["none"]++
+			continue
+		}
+		if len(row.Quals) != len(row.Bases) {
+			t.Fatalf("row %+v", row)
+		}
+		for i, b := range []byte(row.Bases) {
+			kind := "differs"
+			if b == '.' {
+				kind = "same"
+			} else if b == '-' {
+				continue
+			}
+			seen[kind+string('0'+(row.Quals[i]-'!')/10)+string('0'+(row.Quals[i]-'!')%10)]++
+		}
+	}
+	for _, quality := range []string{"none", "differs05", "differs20", "same05", "same19"} {
+		if seen[quality] == 0 {
+			t.Errorf("no %s: %v", quality, seen)
+		}
+		delete(seen, quality)
+	}
+	if len(seen) > 0 {
+		t.Errorf("besides: %v", seen)
+	}
+}
+
 // TestSupportReportsWhatIsLeftOut: where there are more reads than are used, the region reports how many aren't, also once it has let go of them.
 func TestSupportReportsWhatIsLeftOut(t *testing.T) {
 	s, _ := planted(t, 3)

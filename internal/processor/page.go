@@ -28,7 +28,7 @@ func (r reads) Pileup(_ context.Context, at page.Place) (*monitor.Pileup, error)
 	out := &monitor.Pileup{Contig: at.Contig, From: int64(p.Start) + 1, Reference: p.Reference, Rows: make([]monitor.PileupRow, len(p.Rows)), LeftOut: p.LeftOut}
 	for i := range p.Rows {
 		w := &p.Rows[i]
-		row := monitor.PileupRow{Read: w.Name, Strand: "+", Start: w.Start, Bases: w.Bases, MapQ: w.MappingQuality}
+		row := monitor.PileupRow{Read: w.Name, Strand: "+", Start: w.Start, Bases: w.Bases, Quals: w.Quals, MapQ: w.MappingQuality}
 		if w.Reverse {
 			row.Strand = "-"
 		}
