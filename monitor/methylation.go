@@ -3,6 +3,7 @@ package monitor
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -24,6 +25,7 @@ type methylationKey struct{ sample, contig, code string }
 // has bins that are no finer than a stretch, and says so.
 type methylationTrack struct {
 	stretches map[int64]*methylationStretch // by their first position, 0-based
+	starts    map[int64][]int64             // these positions, by the whole times that the longest stretch fits before
 	length    int                           // end of the last one
 	sums      [2]methylationSum
 	final     int // stretches
@@ -90,7 +92,7 @@ func (v *View) addMethylation(s *methylation.Stretch, at time.Time) {
 		v.leftOut["methylation"]++
 		return
 	case track == nil:
-		track = &methylationTrack{stretches: make(map[int64]*methylationStretch)}
+		track = &methylationTrack{stretches: make(map[int64]*methylationStretch), starts: make(map[int64][]int64)}
 		v.methylation[key] = track
 	}
 	next := &methylationStretch{revision: s.Revision, length: int32(length), final: s.Status == methylation.Final}
@@ -114,6 +116,8 @@ func (v *View) addMethylation(s *methylation.Stretch, at time.Time) {
 	if known != nil {
 		track.count(known, -1)
 		v.stretches--
+	} else {
+		track.starts[start/reverseBit] = append(track.starts[start/reverseBit], start)
 	}
 	track.count(next, 1)
 	v.stretches++
@@ -251,6 +255,19 @@ func newMethylationBins(n int) MethylationBins {
 	return MethylationBins{Modified: make([]int, n), Valid: make([]int, n), Sites: make([]int, n)}
 }
 
+// over are the stretches over some of the positions [from, to), 0-based, by their first position.
+func (t *methylationTrack) over(from, to int64) iter.Seq2[int64, *methylationStretch] {
+	return func(yield func(int64, *methylationStretch) bool) {
+		for at := max(0, from-reverseBit) / reverseBit; at <= max(0, to)/reverseBit; at++ {
+			for _, start := range t.starts[at] {
+				if s := t.stretches[start]; start < to && start+int64(s.length) > from && !yield(start, s) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // nearReach is within how many bases of a variant sites are shown beside it.
 const nearReach = 500
 
@@ -261,10 +278,7 @@ func (v *View) SitesNear(sample, contig string, pos int64) []NearSite {
 		if key.sample != sample || key.contig != contig {
 			continue
 		}
-		for start, s := range t.stretches {
-			if start > pos+nearReach || start+int64(s.length) < pos-nearReach {
-				continue
-			}
+		for start, s := range t.over(pos-nearReach-1, pos+nearReach) {
 			for _, site := range s.sites {
 				at := start + int64(site.offset()) + 1
 				if site.valid > 0 && max(at-pos, pos-at) <= nearReach {

@@ -219,3 +219,55 @@ func TestDetailsOfHaplotypes(t *testing.T) {
 	assert.Empty(t, v.SitesNear("x", d.Row.Contig, 9_000))
 	assert.Empty(t, v.SitesNear("y", d.Row.Contig, 4101))
 }
+
+// TestSitesNearAnyPlace: sites beside a place are those within 500 bases of all stretches, however long these are, whatever their revisions and wherever they begin.
+func TestSitesNearAnyPlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 49))
+	v := monitor.NewView(topics, monitor.Limits{})
+	const length = 300_000
+	sites := make(map[int]bool)
+	for at := 0; at < length; {
+		width := []int{1, 500, 4096, 32_767, 32_768}[r.IntN(5)]
+		for revision := range 1 + r.IntN(3) { // each has the sites of the newest
+			s := methylation.Stretch{
+				SchemaVersion: methylation.SchemaVersion, Run: "r", Sample: "x", Revision: uint64(revision + 1), Status: methylation.Final, Code: "m",
+				Stretch: event.Stretch{Contig: "c", Pos: int64(at) + 1, End: int64(at + width)}, Sites: methylation.NewSites(),
+			}
+			for pos := at; pos < at+width; pos += 40 {
+				s.Sites.Add(&pileup.Row{Pos: pos, Strand: pileup.Plus, Modified: revision + 1})
+				sites[pos+1] = true
+			}
+			out, err := s.Record(topics.Methylation)
+			require.NoError(t, err)
+			add(t, v, stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers})
+		}
+		at += width + r.IntN(3)*300
+	}
+	places := []int{1, 2, 32_768, 32_769, 65_536, length}
+	for range 300 {
+		places = append(places, 1+r.IntN(length))
+	}
+	for _, pos := range places {
+		near := v.SitesNear("x", "c", int64(pos))
+		farthest, within := 0, 0
+		for _, s := range near {
+			require.True(t, sites[int(s.Pos)])
+			farthest = max(farthest, int(s.Pos)-pos, pos-int(s.Pos))
+		}
+		for p := pos - 500; p <= pos+500; p++ {
+			if sites[p] {
+				if within++; max(p-pos, pos-p) < farthest {
+					require.Condition(t, func() bool {
+						for _, s := range near {
+							if int(s.Pos) == p {
+								return true
+							}
+						}
+						return false
+					}, "%d isn't among those nearest to %d", p, pos)
+				}
+			}
+		}
+		require.Len(t, near, min(within, 20), "at %d", pos)
+	}
+}

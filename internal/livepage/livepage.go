@@ -293,8 +293,7 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 						return nil
 					})
 				}
-				// There are no alerts where nobody watches, and no counts where nobody counts modified bases.
-				if err != nil && ctx.Err() == nil && topic != p.cfg.Topics.Alerts && topic != p.cfg.Topics.Methylation {
+				if err != nil && ctx.Err() == nil && !p.cfg.idle(topic, err) {
 					s.Update(func(v *monitor.View) { v.Unreadable(topic, err) })
 				}
 				pause(ctx, topicRetry)
@@ -303,6 +302,12 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 	}
 	work.Wait()
 	return nil
+}
+
+// idle reports whether an error says no more than that nobody has made an optional topic: there are no alerts where nobody watches, and no
+// counts where nobody counts modified bases.
+func (c *Config) idle(topic string, err error) bool {
+	return kafka.IsMissing(err) && (topic == c.Topics.Alerts || topic == c.Topics.Methylation)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -1,12 +1,16 @@
 package livepage
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/stream"
 )
 
 func TestAddress(t *testing.T) {
@@ -24,6 +28,16 @@ func TestAddress(t *testing.T) {
 		{"[fd00::17]:9102", "[::]:9102", "[fd00::17]:9102"},
 	} {
 		assert.Equal(t, c.want, Address(c.given, c.listen), "%+v", c)
+	}
+}
+
+// TestIdle: that an optional topic isn't there is no fault of the page; that it can't be read is, and so is that another one isn't there.
+func TestIdle(t *testing.T) {
+	cfg := Config{Topics: stream.NewTopics("p-")}
+	missing, refused := fmt.Errorf("topic x does not exist: %w", kafka.UnknownTopicOrPartition), fmt.Errorf("asking for topic x: %w", kafka.TopicAuthorizationFailed)
+	for topic, optional := range map[string]bool{"p-methylation": true, "p-alerts": true, "p-variants": false, "p-status": false} {
+		assert.Equal(t, optional, cfg.idle(topic, missing), topic)
+		assert.False(t, cfg.idle(topic, refused), topic)
 	}
 }
 
