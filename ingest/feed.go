@@ -98,7 +98,7 @@ func RunFeed(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 	defer s.close(ctx)
 	chunk := 1 // a called read is one event
 	if !run.GetCalled() {
-		if chunk, err = s.cfg.Player.chunkSamples(run.GetId(), int(run.GetSampleRate())); err != nil {
+		if chunk, err = s.cfg.chunkSamples(run.GetId(), int(run.GetSampleRate())); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func RunFeed(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 		return fmt.Errorf("run %s: %w", run.GetId(), err)
 	}
 	s.sessions, s.writers = []*session{sess}, []Writer{w}
-	f := &Feed{cfg: &s.cfg.Player, run: run, chunk: chunk, at: Position{sess.written}, codec: vbz.NewCodec()}
+	f := &Feed{cfg: &s.cfg.Config, run: run, chunk: chunk, at: Position{sess.written}, codec: vbz.NewCodec()}
 	if f.at.Next() > 0 {
 		if err := f.fits(found); err != nil {
 			return fmt.Errorf("run %s: %w", run.GetId(), err)
@@ -121,7 +121,7 @@ func RunFeed(ctx context.Context, run *streampb.Run, cfg ServiceConfig, feed fun
 		return feed(ctx, f)
 	}
 	if f.at.Next() > 0 {
-		cfg.Player.Metrics.resume()
+		cfg.Metrics.resume()
 	}
 	if err := s.makeQueues(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestFeed(t *testing.T) {
 				}
 				ctx, kill := context.WithCancel(t.Context())
 				cfg := ServiceConfig{
-					Player:  Config{Topics: stream.NewTopics(""), Partitions: 2, Chunk: time.Second},
+					Config:  Config{Topics: stream.NewTopics(""), Partitions: 2, Chunk: time.Second},
 					Cluster: &process{fakeKafka: k, kill: kill}, TransactionTimeout: time.Minute, MaxBuffered: minBuffered,
 				}
 				err := RunFeed(ctx, run, cfg, func(ctx context.Context, f *Feed) error {
@@ -131,7 +131,7 @@ func TestFeedRefuses(t *testing.T) {
 	k := newFakeKafka()
 	cfg := func(chunk time.Duration) ServiceConfig {
 		return ServiceConfig{
-			Player:  Config{Topics: stream.NewTopics(""), Partitions: 2, Chunk: chunk},
+			Config:  Config{Topics: stream.NewTopics(""), Partitions: 2, Chunk: chunk},
 			Cluster: &process{fakeKafka: k, kill: func() {}}, TransactionTimeout: time.Minute, MaxBuffered: minBuffered,
 		}
 	}

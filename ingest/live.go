@@ -69,7 +69,7 @@ func (s *service) live(ctx context.Context, run *streampb.Run, ledger Ledger) (*
 	if sess.written.ended {
 		return nil, fmt.Errorf("run %s: %w", run.GetId(), &EndedError{sess.written.next})
 	}
-	l := &Live{cfg: &s.cfg.Player, run: run, progress: sess.written, session: sess}
+	l := &Live{cfg: &s.cfg.Config, run: run, progress: sess.written, session: sess}
 	if s.spools != nil && s.cfg.Restart {
 		err = s.spools.discard(run.GetId())
 	}
@@ -85,7 +85,7 @@ func (s *service) live(ctx context.Context, run *streampb.Run, ledger Ledger) (*
 		l.progress = spooled
 	}
 	if l.progress.next > 0 {
-		s.cfg.Player.Metrics.resume()
+		s.cfg.Metrics.resume()
 	}
 	return l, nil
 }

@@ -33,7 +33,7 @@ func TestLive(t *testing.T) {
 		run := &streampb.Run{Id: "r", Sample: "s", SampleRate: 1000}
 		metrics := NewMetrics(prometheus.NewRegistry())
 		cfg := serviceConfig(kafka)
-		cfg.Player.Metrics = metrics
+		cfg.Metrics = metrics
 		cfg.MaxBuffered, cfg.SpoolDir, cfg.SpoolMax = minBuffered, filepath.Join(t.TempDir(), "spool"), 4<<20
 
 		sample := uint64(0)

@@ -33,7 +33,7 @@ type Recording interface {
 	Samples(i int, buf []int16) ([]int16, error)
 }
 
-// Config says how a recording is played.
+// Config says what becomes of a source's signal or reads. Pace, Filter and Lossy are of recordings alone.
 type Config struct {
 	Topics stream.Topics
 	// Partitions is the number of partitions of the signal topic.

@@ -17,9 +17,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// ServiceConfig says how a recording is ingested.
+// ServiceConfig says how a source is ingested, recorded or live.
 type ServiceConfig struct {
-	Player  Config
+	Config
 	Cluster Cluster
 	// TransactionTimeout is the one that the cluster's writers have: a transaction
 	// that is older may have been aborted by the broker.
@@ -69,7 +69,7 @@ func Run(ctx context.Context, rec Recording, cfg ServiceConfig) (Totals, error) 
 		return Totals{}, err
 	}
 	defer s.close(ctx)
-	if s.player, err = newPlayer(rec, s, s.cfg.Player); err != nil {
+	if s.player, err = newPlayer(rec, s, s.cfg.Config); err != nil {
 		return Totals{}, err
 	}
 	if err := s.prepare(ctx); err != nil {
@@ -86,13 +86,13 @@ func Run(ctx context.Context, rec Recording, cfg ServiceConfig) (Totals, error) 
 
 // newService checks the settings and claims the spool.
 func newService(cfg ServiceConfig) (*service, error) {
-	if cfg.Player.Logger == nil {
-		cfg.Player.Logger = slog.New(slog.DiscardHandler)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MaxBuffered < minBuffered {
 		return nil, fmt.Errorf("a buffer of %d bytes is too small, at least %d are needed", cfg.MaxBuffered, int64(minBuffered))
 	}
-	s := &service{cfg: cfg, log: cfg.Player.Logger}
+	s := &service{cfg: cfg, log: cfg.Logger}
 	if _, err := rand.Read(s.owner[:]); err != nil {
 		return nil, fmt.Errorf("naming this process: %w", err)
 	}
@@ -168,7 +168,7 @@ func (s *service) adoptOthers(ctx context.Context, known map[string]bool) error 
 }
 
 func (s *service) session(run *streampb.Run, chunk int) *session {
-	return &session{run: run, chunk: chunk, filter: s.cfg.Player.Filter, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId()), spans: newSpans(s.cfg.Player.Tracer)}
+	return &session{run: run, chunk: chunk, filter: s.cfg.Filter, owner: s.owner, cfg: &s.cfg, log: s.log.With("run", run.GetId()), spans: newSpans(s.cfg.Tracer)}
 }
 
 // resume claims a track's run and puts the track where it goes on: behind what is
@@ -198,11 +198,11 @@ func (s *service) position(t *track, sess *session, cursor *streampb.Cursor) err
 	if err != nil {
 		return err
 	}
-	if cursor != nil && max(cursor.GetNext(), spooled.next) > 0 && cursor.GetFilter() != s.cfg.Player.Filter {
-		return otherFilter(cursor.GetFilter(), s.cfg.Player.Filter)
+	if cursor != nil && max(cursor.GetNext(), spooled.next) > 0 && cursor.GetFilter() != s.cfg.Filter {
+		return otherFilter(cursor.GetFilter(), s.cfg.Filter)
 	}
 	if got := s.player.seek(t, sess.written.next); got != sess.written {
-		return mismatch(t, cursor, s.cfg.Player.Partitions, got)
+		return mismatch(t, cursor, s.cfg.Partitions, got)
 	}
 	if sess.written.ended {
 		sess.log.Info("the run is in Kafka to its end: nothing is sent; --restart sends it again", "events", sess.written.next)
@@ -210,11 +210,11 @@ func (s *service) position(t *track, sess *session, cursor *streampb.Cursor) err
 	}
 	if spooled.next > sess.written.next {
 		if got := s.player.seek(t, spooled.next); got != spooled {
-			return fmt.Errorf("the recording is not the one of which signal waits in the spool: give the files and settings it was begun with, or --restart to send it again from its beginning: %w", mismatch(t, cursor, s.cfg.Player.Partitions, got))
+			return fmt.Errorf("the recording is not the one of which signal waits in the spool: give the files and settings it was begun with, or --restart to send it again from its beginning: %w", mismatch(t, cursor, s.cfg.Partitions, got))
 		}
 	}
 	if sess.written.next > 0 || spooled.next > 0 {
-		s.cfg.Player.Metrics.resume()
+		s.cfg.Metrics.resume()
 		sess.log.Info("going on where an earlier ingest stopped", "events_in_kafka", sess.written.next, "events_in_spool", max(spooled.next, sess.written.next)-sess.written.next)
 	}
 	return nil
@@ -290,8 +290,8 @@ func (s *service) makeQueues() error {
 			continue
 		}
 		cfg := queueConfig{
-			memory: max(s.cfg.MaxBuffered/int64(active), minBuffered), eager: s.player == nil || s.cfg.Player.Pace > 0, patience: patience,
-			log: sess.log, metrics: s.cfg.Player.Metrics,
+			memory: max(s.cfg.MaxBuffered/int64(active), minBuffered), eager: s.player == nil || s.cfg.Pace > 0, patience: patience,
+			log: sess.log, metrics: s.cfg.Metrics,
 		}
 		var err error
 		if s.spools != nil {
@@ -319,9 +319,9 @@ func (s *service) observe(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			s.cfg.Player.Metrics.waiting(oldest())
+			s.cfg.Metrics.waiting(oldest())
 		case <-ctx.Done():
-			s.cfg.Player.Metrics.waiting(0)
+			s.cfg.Metrics.waiting(0)
 			return
 		}
 	}
@@ -376,13 +376,13 @@ func (s *service) run(ctx context.Context, source func(context.Context) error) e
 		}
 		w := s.writers[i]
 		s.writers[i] = nil // publish closes it
-		s.cfg.Player.Metrics.begin(sess)
-		defer s.cfg.Player.Metrics.finish(sess)
+		s.cfg.Metrics.begin(sess)
+		defer s.cfg.Metrics.finish(sess)
 		group.Go(contain.Panics(func() error {
 			err := sess.publish(ctx, w)
 			switch {
 			case errors.Is(err, ErrFenced):
-				s.cfg.Player.Metrics.fence()
+				s.cfg.Metrics.fence()
 				return fmt.Errorf("run %s: %w; this one stops, and nothing is sent twice: see that only one ingest has the run", sess.run.GetId(), err)
 			case err != nil:
 				return fmt.Errorf("run %s: %w", sess.run.GetId(), err)

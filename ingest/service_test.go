@@ -172,7 +172,7 @@ func manyReads(seed uint64) *fakeRecording {
 
 func serviceConfig(kafka *fakeKafka) ServiceConfig {
 	return ServiceConfig{
-		Player:             Config{Topics: stream.NewTopics(""), Partitions: 3},
+		Config:             Config{Topics: stream.NewTopics(""), Partitions: 3},
 		TransactionTimeout: time.Minute, MaxBuffered: 64 << 20, SpoolMax: 1 << 30,
 		Cluster: &process{fakeKafka: kafka},
 	}
@@ -262,7 +262,7 @@ func TestResumeAtEveryOperation(t *testing.T) {
 							return works
 						}
 						cfg := serviceConfig(kafka)
-						cfg.Player.Pace = pace
+						cfg.Pace = pace
 						_, err := live(t.Context(), kafka, rec, cfg)
 						if ops < at {
 							break // it was over before
@@ -314,7 +314,7 @@ func TestResumeProperty(t *testing.T) {
 			}
 			for tries := 0; ; tries++ {
 				cfg := serviceConfig(kafka)
-				cfg.Player.Pace = []float64{0, 1, 20}[rng.IntN(3)]
+				cfg.Pace = []float64{0, 1, 20}[rng.IntN(3)]
 				cfg.MaxBuffered = minBuffered
 				if rng.IntN(3) > 0 {
 					cfg.SpoolDir = dir
@@ -372,7 +372,7 @@ func TestHiddenCursor(t *testing.T) {
 				return works
 			}
 			cfg := serviceConfig(kafka)
-			cfg.Player.Pace = 3
+			cfg.Pace = 3
 			if resumed {
 				if _, err := live(t.Context(), kafka, rec, cfg); err == nil {
 					t.Fatal("it is not dead")
@@ -396,7 +396,7 @@ func TestDamagedSpool(t *testing.T) {
 		rec := manyReads(5)
 		want, kafka := uninterrupted(t, rec), newFakeKafka()
 		cfg := serviceConfig(kafka)
-		cfg.Player.Pace, cfg.SpoolDir = 1, filepath.Join(t.TempDir(), "spool")
+		cfg.Pace, cfg.SpoolDir = 1, filepath.Join(t.TempDir(), "spool")
 		sends := 0
 		kafka.fault = func(op string) verdict {
 			if op == "send" {
@@ -447,7 +447,7 @@ func TestOtherFilter(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			kafka, rec := newFakeKafka(), manyReads(2)
 			cfg := serviceConfig(kafka)
-			cfg.Player.Pace, cfg.Player.Filter = 1, c.was
+			cfg.Pace, cfg.Filter = 1, c.was
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if _, err := live(ctx, kafka, rec, cfg); !errors.Is(err, context.DeadlineExceeded) {
@@ -456,7 +456,7 @@ func TestOtherFilter(t *testing.T) {
 			if begun := kafka.cursor["run-0"]; begun.GetNext() == 0 || begun.GetEnded() || begun.GetFilter() != c.was {
 				t.Fatalf("the cursor is %v", begun)
 			}
-			cfg.Player.Pace, cfg.Player.Filter = 0, c.is
+			cfg.Pace, cfg.Filter = 0, c.is
 			_, err := live(t.Context(), kafka, rec, cfg)
 			if c.want == "" {
 				if err != nil || kafka.cursor["run-0"].GetFilter() != c.is {

@@ -115,7 +115,7 @@ func progressOf(c *streampb.Cursor) progress {
 func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb.Cursor) error {
 	c := &streampb.Cursor{
 		Run: s.run.GetId(), Next: p.next, Digest: p.digest[:], Ended: p.ended, Owner: s.owner[:],
-		Sample: s.run.GetSample(), ChunkSamples: uint32(s.chunk), Partitions: uint32(s.cfg.Player.Partitions),
+		Sample: s.run.GetSample(), ChunkSamples: uint32(s.chunk), Partitions: uint32(s.cfg.Partitions),
 		Filter: s.filter, Called: s.run.GetCalled(),
 	}
 	if as != nil && p.next > 0 {
@@ -125,7 +125,7 @@ func (s *session) commit(ctx context.Context, w Writer, p progress, as *streampb
 	if err != nil {
 		return &PermanentError{err}
 	}
-	out := stream.Out{Topic: s.cfg.Player.Topics.Cursors, Partition: stream.AnyPartition, Key: []byte(s.run.GetId()), Value: value}
+	out := stream.Out{Topic: s.cfg.Topics.Cursors, Partition: stream.AnyPartition, Key: []byte(s.run.GetId()), Value: value}
 	if err := w.Send(ctx, []stream.Out{out}); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *session) transaction(ctx context.Context, w Writer) error {
 	if s.ledger != nil {
 		s.ledger.Committed()
 	}
-	s.cfg.Player.Metrics.transaction(nil)
+	s.cfg.Metrics.transaction(nil)
 	s.spans.sent(sent)
 	if p.ended {
 		s.spans.end()
@@ -278,7 +278,7 @@ func (e expiredError) Unwrap() error { return e.error }
 
 // failed explains why a transaction has failed that was begun at a time.
 func (s *session) failed(begun time.Time, err error) error {
-	s.cfg.Player.Metrics.transaction(err)
+	s.cfg.Metrics.transaction(err)
 	if errors.Is(err, ErrFenced) && time.Since(begun) >= s.cfg.TransactionTimeout {
 		return expiredError{err}
 	}
@@ -345,7 +345,7 @@ func (s *session) retake(ctx context.Context) (Writer, error) {
 func (s *session) mine(c *streampb.Cursor) error {
 	switch {
 	case c == nil:
-		return &PermanentError{fmt.Errorf("the cursor of run %s is gone: was topic %s made anew? Start ingest again to begin the run again", s.run.GetId(), s.cfg.Player.Topics.Cursors)}
+		return &PermanentError{fmt.Errorf("the cursor of run %s is gone: was topic %s made anew? Start ingest again to begin the run again", s.run.GetId(), s.cfg.Topics.Cursors)}
 	case !bytes.Equal(c.GetOwner(), s.owner[:]):
 		return ErrFenced
 	}

@@ -43,7 +43,7 @@ func openSpools(cfg *ServiceConfig) (*spools, error) {
 		return nil, err
 	}
 	s := &spools{cfg: cfg, quota: spool.NewQuota(cfg.SpoolMax), lock: lock, logs: make(map[string]*spool.Log)}
-	s.alarm = &spoolAlarm{quota: s.quota, log: cfg.Player.Logger, metrics: cfg.Player.Metrics}
+	s.alarm = &spoolAlarm{quota: s.quota, log: cfg.Logger, metrics: cfg.Metrics}
 	entries, err := os.ReadDir(cfg.SpoolDir)
 	for _, e := range entries {
 		if err == nil && e.IsDir() {
@@ -73,7 +73,7 @@ func (s *spools) load(name string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if name != s.folder(run.GetRun()) {
-		s.cfg.Player.Logger.Warn("the spool has signal for other topics, which stays there", "folder", filepath.Join(s.cfg.SpoolDir, name), "run", run.GetRun())
+		s.cfg.Logger.Warn("the spool has signal for other topics, which stays there", "folder", filepath.Join(s.cfg.SpoolDir, name), "run", run.GetRun())
 		return nil
 	}
 	s.left = append(s.left, run)
@@ -86,14 +86,14 @@ func (s *spools) open(run string) error {
 		return err
 	}
 	if cut != nil {
-		s.cfg.Player.Logger.Warn("the spool ended in the middle of a write: what was not taken yet is cut off", "file", cut.Path, "bytes", cut.Bytes, "run", run)
+		s.cfg.Logger.Warn("the spool ended in the middle of a write: what was not taken yet is cut off", "file", cut.Path, "bytes", cut.Bytes, "run", run)
 	}
 	s.logs[run] = log
 	return nil
 }
 
 // folder names the folder of a run on these topics.
-func (s *spools) folder(run string) string { return RunFolder(s.cfg.Player.Topics.Signal, run) }
+func (s *spools) folder(run string) string { return RunFolder(s.cfg.Topics.Signal, run) }
 
 // RunFolder names a folder for what is kept on disk of a run on a signal topic,
 // whatever characters the run's id has.
@@ -113,7 +113,7 @@ func (s *spools) log(sess *session) (*spool.Log, error) {
 	dir := filepath.Join(s.cfg.SpoolDir, s.folder(id))
 	value, err := stream.EncodeCursor(&streampb.Cursor{
 		Run: id, Sample: sess.run.GetSample(), Digest: make([]byte, stream.CursorDigestLen), Owner: sess.owner[:],
-		ChunkSamples: uint32(sess.chunk), Partitions: uint32(s.cfg.Player.Partitions), Filter: sess.filter,
+		ChunkSamples: uint32(sess.chunk), Partitions: uint32(s.cfg.Partitions), Filter: sess.filter,
 	})
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
@@ -177,7 +177,7 @@ func (s *spools) announced(run string) (*streampb.Run, error) {
 		return nil, err
 	}
 	for i := range e.outs {
-		if e.outs[i].Topic == s.cfg.Player.Topics.Runs {
+		if e.outs[i].Topic == s.cfg.Topics.Runs {
 			return stream.DecodeRun(e.outs[i].Value)
 		}
 	}
@@ -216,20 +216,20 @@ func (s *spools) close() {
 		s.closeLog(run, log)
 	}
 	if err := s.lock.Close(); err != nil {
-		s.cfg.Player.Logger.Warn("letting go of the spool", "err", err)
+		s.cfg.Logger.Warn("letting go of the spool", "err", err)
 	}
 }
 
 func (s *spools) closeLog(run string, log *spool.Log) {
 	first, next := log.Bounds()
 	if err := log.Close(); err != nil {
-		s.cfg.Player.Logger.Warn("closing the spool", "err", err)
+		s.cfg.Logger.Warn("closing the spool", "err", err)
 	}
 	if first < next {
 		return
 	}
 	dir := filepath.Join(s.cfg.SpoolDir, s.folder(run))
 	if err := os.RemoveAll(dir); err != nil {
-		s.cfg.Player.Logger.Warn("tidying the spool", "err", err)
+		s.cfg.Logger.Warn("tidying the spool", "err", err)
 	}
 }

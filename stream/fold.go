@@ -9,11 +9,12 @@ import (
 // seen it: what follows from a record is a function of the records before it, so
 // folding them in again restores it, revision numbers included.
 type Folder interface {
-	// Fold applies a record and returns the records that follow from it. replayed
-	// states that the record lies before the committed offset: what follows is
-	// downstream already and is thrown away, so Fold need not make it, and must not
-	// count it. A bad record (see IsBadRecord) must leave no trace but its error.
-	Fold(rec Record, replayed bool) ([]Out, error)
+	// Fold applies a record and returns the records that follow from it. A bad record
+	// (see IsBadRecord) must leave no trace but its error.
+	Fold(rec Record) ([]Out, error)
+	// Refold applies a record that lies before the committed offset: what follows is
+	// downstream already, so Refold need not make it, and must not count it.
+	Refold(rec Record) error
 }
 
 // Fold is the handler of a Folder: bad records go to the dead letters, and
@@ -30,7 +31,7 @@ type Fold struct {
 // Replay folds in a record whose effects are downstream already, dead letters
 // included.
 func (f Fold) Replay(_ context.Context, rec Record) error {
-	if _, err := f.Folder.Fold(rec, true); err != nil && !IsBadRecord(err) {
+	if err := f.Folder.Refold(rec); err != nil && !IsBadRecord(err) {
 		return err
 	}
 	return nil
@@ -38,7 +39,7 @@ func (f Fold) Replay(_ context.Context, rec Record) error {
 
 // Handle folds in a live record and emits what follows.
 func (f Fold) Handle(ctx context.Context, rec Record, emit Emitter) error {
-	outs, err := f.Folder.Fold(rec, false)
+	outs, err := f.Folder.Fold(rec)
 	if err != nil {
 		if !IsBadRecord(err) {
 			return err

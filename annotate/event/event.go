@@ -214,11 +214,18 @@ func FromCall(c *streampb.Call, a annotate.Annotation) Variant {
 		v.Call.Others = append(v.Call.Others, OtherAllele{Pos: o.GetPos(), Ref: o.GetRef(), Alt: o.GetAlt()})
 	}
 	v.Call.Motif = MotifOf(c)
-	if ms := c.GetLastChunkMs(); ms > 0 {
-		t := time.UnixMilli(ms).UTC()
-		v.LastChunk = &t
-	}
+	v.LastChunk = LastChunkOf(c)
 	return v
+}
+
+// LastChunkOf is when the last signal chunk of the newest read behind a call came; nil: that isn't known.
+func LastChunkOf(c *streampb.Call) *time.Time {
+	ms := c.GetLastChunkMs()
+	if ms <= 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
 }
 
 // Passed reports whether the revision stands and passed all filters.

@@ -132,7 +132,15 @@ type handler struct {
 }
 
 // Fold applies a record of the calls topic.
-func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+func (h *handler) Fold(rec stream.Record) ([]stream.Out, error) { return h.fold(rec, false) }
+
+// Refold applies one again, without annotating.
+func (h *handler) Refold(rec stream.Record) error {
+	_, err := h.fold(rec, true)
+	return err
+}
+
+func (h *handler) fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
 	m, err := stream.DecodeCalls(rec.Value)
 	if err != nil {
 		return nil, err
@@ -205,7 +213,7 @@ func (h *handler) publish(c *streampb.Call, revisions []revision) ([]stream.Out,
 		showCarryOver(&v, h.neighbours.carriedOver(r.call))
 		if c != nil && r.call != c {
 			// What changed a neighbour's event is the signal behind this call.
-			v.LastChunk = latest(v.LastChunk, event.FromCall(c, annotate.Annotation{}).LastChunk)
+			v.LastChunk = latest(v.LastChunk, event.LastChunkOf(c))
 		}
 		later, err := h.addScores(&v)
 		if err != nil {

@@ -87,7 +87,7 @@ func (w *folders) claims() ([]sources.Claim, error) {
 }
 
 func (w *folders) run(ctx context.Context, to *destination) error {
-	return folder.Watch(ctx, w.configure(to, to.service.Player.Topics.Signal), to.ready)
+	return folder.Watch(ctx, w.configure(to, to.service.Topics.Signal), to.ready)
 }
 
 // configure completes the settings for reads that go to a topic.
@@ -101,7 +101,7 @@ func (w *folders) configure(to *destination, topic string) folder.Config {
 // sink writes runs to Kafka, to a topic of so many partitions.
 func sink(to *destination, restart bool, partitions int32) folder.Sink {
 	service := to.service
-	service.Player.Partitions = partitions
+	service.Partitions = partitions
 	service.Restart = restart
 	service.MaxBuffered = max(service.MaxBuffered/watchedRuns, leastBuffered)
 	return func(ctx context.Context, run *streampb.Run, fn func(context.Context, folder.Feed) error) error {

@@ -84,7 +84,7 @@ func (p *playing) run(ctx context.Context, to *destination) error {
 	}
 	cli.LogSelection(to.logger, p.chosen, selection, recording.Len())
 	service := to.service
-	service.Player.Pace, service.Player.Filter, service.Restart = p.pace, p.chosen.String(), p.restart
+	service.Pace, service.Filter, service.Restart = p.pace, p.chosen.String(), p.restart
 	to.ready()
 	totals, err := ingest.Run(ctx, recording, service)
 	to.logger.Info("ingest stopped", "runs", totals.Runs, "reads", totals.Reads, "chunks", totals.Chunks, "samples", totals.Samples)

@@ -96,7 +96,7 @@ func (r *reading) claims() ([]sources.Claim, error) {
 }
 
 func (r *reading) run(ctx context.Context, to *destination) error {
-	cfg := r.configure(to, to.service.Player.Topics.Called)
+	cfg := r.configure(to, to.service.Topics.Called)
 	files := r.files
 	files.Metrics = cfg.Metrics
 	if r.pipe {

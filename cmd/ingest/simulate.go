@@ -62,7 +62,7 @@ func (s *simulating) complete(*given) error {
 func (s *simulating) claims() ([]sources.Claim, error) { return folderClaims(s.out) }
 
 func (s *simulating) run(ctx context.Context, to *destination) error {
-	run, err := s.sequencer.Plan(ctx, to.service.Player.Sample)
+	run, err := s.sequencer.Plan(ctx, to.service.Sample)
 	if err == nil {
 		err = run.WriteTruth(s.out)
 	}
@@ -76,9 +76,9 @@ func (s *simulating) run(ctx context.Context, to *destination) error {
 		to.logger.Warn("every pore dies before the depth is reached", "depth", run.Depth())
 	}
 	service := to.service
-	service.Player.Pace, service.Player.Lossy, service.Restart = s.pace, s.lossy, s.restart
+	service.Pace, service.Lossy, service.Restart = s.pace, s.lossy, s.restart
 	if s.lossy > 0 {
-		service.Player.Filter = fmt.Sprintf("lossy %g", s.lossy)
+		service.Filter = fmt.Sprintf("lossy %g", s.lossy)
 	}
 	to.logger.Info("run planned", "reads", run.Len(), "bases", run.Bases(), "samples", run.NumSamples(), "depth", run.Depth(), "duration", run.Duration())
 	to.ready()

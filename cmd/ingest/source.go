@@ -190,7 +190,7 @@ func (c *connection) destination(name, kind string, in *intake, ready func()) *d
 	return &destination{
 		cluster: all, meter: m, logger: logger, connection: c, ready: ready,
 		service: ingest.ServiceConfig{
-			Player: ingest.Config{
+			Config: ingest.Config{
 				Topics: c.topics, Partitions: c.partitions[c.topics.Signal], Chunk: in.chunk, Sample: in.sample, Metrics: m.ingest, Logger: logger, Tracer: c.tracer,
 			},
 			Cluster:            &claimingCluster{Cluster: all, runs: &c.runs, source: name},

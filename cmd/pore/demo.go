@@ -100,9 +100,9 @@ func demo(ctx context.Context, cfg demoConfig, stdout io.Writer) error {
 	same := false
 	_, err = runPipeline(ctx, pipeline.Config{
 		Signal: []string{file("reads.pod5")}, Partitions: 4, Processors: 1, Pace: pace,
-		Engines: processor.Options{
+		Engines: processor.Options{Flags: processor.Flags{
 			Reference: file("reference.fa"), Genes: processor.Genes{Paths: []string{file("genes.gff3")}}, Panels: panels, Calling: cfg.calling,
-		},
+		}},
 		Registry: ops.NewRegistry(cli.Version), Logger: logger,
 		OnStart: func(s pipeline.Start) {
 			fmt.Fprintf(stdout, "Playing %d reads (%s samples) at %s times the sequencer's speed; model %s on %s, variant model %s.\n\n",

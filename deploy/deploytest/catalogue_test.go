@@ -104,8 +104,8 @@ func collect(ctx context.Context, variantModel string) error {
 		return err
 	}
 	engines, err := processor.Load(ctx, processor.Options{
-		Stages: stages, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
-		Calling: processor.Calling{Model: variantModel},
+		Stages: stages, Registerer: r,
+		Flags: processor.Flags{Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Calling: processor.Calling{Model: variantModel}},
 	})
 	if err != nil {
 		return err
@@ -115,8 +115,10 @@ func collect(ctx context.Context, variantModel string) error {
 	}
 	// Where runs have models of their own.
 	if engines, err = processor.Load(ctx, processor.Options{
-		Stages: []string{"basecall"}, Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", Registerer: r,
-		RunModels: processor.RunModels{Dir: filepath.Join("..", "..", "models")},
+		Stages: []string{"basecall"}, Registerer: r,
+		Flags: processor.Flags{
+			Reference: filepath.Join(lambda, "reference.fa"), Device: "cpu", RunModels: processor.RunModels{Dir: filepath.Join("..", "..", "models")},
+		},
 	}); err != nil {
 		return err
 	}

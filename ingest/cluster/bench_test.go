@@ -99,7 +99,7 @@ func BenchmarkIngest(b *testing.B) {
 			for b.Loop() {
 				before := testenv.ProcessorTime(b)
 				totals, err := l.ingest(b.Context(), b, rec, func(cfg *ingest.ServiceConfig) {
-					cfg.Restart, cfg.Player.Logger = true, nil
+					cfg.Restart, cfg.Logger = true, nil
 					if c.spool {
 						cfg.SpoolDir = dir
 					}

@@ -98,7 +98,7 @@ func (l *lab) ingest(ctx context.Context, t testing.TB, rec ingest.Recording, ed
 	t.Helper()
 	const timeout = 30 * time.Second
 	cfg := ingest.ServiceConfig{
-		Player: ingest.Config{Topics: l.topics, Partitions: partitions, Logger: logTo(t.Output())},
+		Config: ingest.Config{Topics: l.topics, Partitions: partitions, Logger: logTo(t.Output())},
 		Cluster: cluster.New(connect(t, l.addr, nil), cluster.Config{
 			Topics: l.topics, Prefix: l.prefix, TransactionTimeout: timeout, MaxBuffered: 16 << 20,
 		}),
@@ -236,7 +236,7 @@ func TestGoesOnWhereItStopped(t *testing.T) {
 		for _, restart := range []bool{false, true} {
 			var log strings.Builder
 			totals, err := l.ingest(t.Context(), t, rec, func(cfg *ingest.ServiceConfig) {
-				cfg.Restart, cfg.Player.Logger = restart, logTo(&log)
+				cfg.Restart, cfg.Logger = restart, logTo(&log)
 			})
 			if err != nil {
 				t.Fatal(err)

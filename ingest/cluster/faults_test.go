@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 	t.Run("topic missing", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t, streamtest.Kfake(t).ListenAddrs()[0], "x")
-		_, err := l.ingest(t.Context(), t, lambda(t, 20), func(cfg *ingest.ServiceConfig) { cfg.Player.Topics.Signal = "gone" })
+		_, err := l.ingest(t.Context(), t, lambda(t, 20), func(cfg *ingest.ServiceConfig) { cfg.Topics.Signal = "gone" })
 		explained(t, err, "topic gone does not exist", "start it again")
 	})
 }
@@ -137,7 +137,7 @@ func TestClockAhead(t *testing.T) {
 	}
 	var log testenv.Log
 	if _, err := l.ingest(t.Context(), t, rec, func(cfg *ingest.ServiceConfig) {
-		cfg.Player.Logger = logTo(&log)
+		cfg.Logger = logTo(&log)
 		cfg.Cluster = cluster.New(connect(t, addr, logTo(&log)), cluster.Config{
 			Topics: l.topics, Prefix: l.prefix, TransactionTimeout: 30 * time.Second, MaxBuffered: 16 << 20, Logger: logTo(&log),
 		})
@@ -167,9 +167,9 @@ func TestOtherRecording(t *testing.T) {
 	}{
 		{"the same", func() *recorded { return lambda(t, 40) }, nil, ""},
 		{"more reads behind", func() *recorded { return lambda(t, 60) }, nil, ""},
-		{"other chunks", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Player.Chunk = 2 * time.Second }, "chunks of 4000 samples, and now they have 8000: give the same --chunk"},
-		{"other sample", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Player.Sample = "y" }, `as sample "LA1", and now it is "y": give the same --sample`},
-		{"other partitions", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Player.Partitions = 2 }, "had 3 partitions, and now it has 2"},
+		{"other chunks", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Chunk = 2 * time.Second }, "chunks of 4000 samples, and now they have 8000: give the same --chunk"},
+		{"other sample", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Sample = "y" }, `as sample "LA1", and now it is "y": give the same --sample`},
+		{"other partitions", func() *recorded { return lambda(t, 40) }, func(cfg *ingest.ServiceConfig) { cfg.Partitions = 2 }, "had 3 partitions, and now it has 2"},
 		{"fewer reads", func() *recorded { return lambda(t, 3) }, nil, "reads are missing"},
 		{"a read is missing", func() *recorded { r := lambda(t, 40); r.skip = 1; return r }, nil, "are not those that are in Kafka"},
 	} {

@@ -76,7 +76,7 @@ func TestKafkaAway(t *testing.T) {
 	go func() {
 		var err error
 		totals, err = l.ingest(t.Context(), t, rec, func(cfg *ingest.ServiceConfig) {
-			cfg.Player.Pace, cfg.Player.Metrics, cfg.SpoolDir = pace, metrics, spool
+			cfg.Pace, cfg.Metrics, cfg.SpoolDir = pace, metrics, spool
 		})
 		over <- err
 	}()

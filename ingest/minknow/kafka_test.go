@@ -69,7 +69,7 @@ func TestKafka(t *testing.T) {
 		follow := func(ctx context.Context, taken chan struct{}) error {
 			c := cluster.New(client, cluster.Config{Topics: topics, Prefix: prefix, TransactionTimeout: timeout, MaxBuffered: 16 << 20})
 			lives, err := ingest.OpenLives(ingest.ServiceConfig{
-				Player: ingest.Config{Topics: topics, Partitions: partitions, Metrics: ingest.NewMetrics(prometheus.NewRegistry())}, Cluster: c,
+				Config: ingest.Config{Topics: topics, Partitions: partitions, Metrics: ingest.NewMetrics(prometheus.NewRegistry())}, Cluster: c,
 				TransactionTimeout: timeout, MaxBuffered: 64 << 20, SpoolDir: t.TempDir(), SpoolMax: 1 << 30,
 			}, 1)
 			if err != nil {

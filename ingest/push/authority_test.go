@@ -234,7 +234,7 @@ func TestTokensChange(t *testing.T) {
 		log := new(testenv.Log)
 		b := newBench(t, func(cfg *Config) {
 			logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			cfg.Ingest.Player.Logger = logger
+			cfg.Ingest.Logger = logger
 			var err error
 			if cfg.Authority, err = NewAuthority(AuthorityConfig{DevicesPath: path, Defaults: testLimits, Logger: logger}); err != nil {
 				t.Fatal(err)

@@ -82,7 +82,7 @@ func serve(b *testing.B) (address string, stop func()) {
 	p := &process{fakeKafka: newFakeKafka(), forgets: true}
 	server, err := NewServer(Config{
 		Ingest: ingest.ServiceConfig{
-			Player: ingest.Config{Topics: stream.NewTopics(""), Partitions: 1}, TransactionTimeout: time.Minute, MaxBuffered: 64 << 20, Cluster: p,
+			Config: ingest.Config{Topics: stream.NewTopics(""), Partitions: 1}, TransactionTimeout: time.Minute, MaxBuffered: 64 << 20, Cluster: p,
 		},
 		Catalogue: p, Authority: authority, Runs: 1 << 20, Idle: time.Hour,
 	})

@@ -236,7 +236,7 @@ func (b *bench) start() {
 	}
 	cfg := Config{
 		Ingest: ingest.ServiceConfig{
-			Player:             ingest.Config{Topics: stream.NewTopics(""), Partitions: 1},
+			Config:             ingest.Config{Topics: stream.NewTopics(""), Partitions: 1},
 			TransactionTimeout: time.Minute, MaxBuffered: 64 << 20, SpoolMax: 1 << 30, Cluster: p,
 		},
 		Catalogue: p, Authority: authority, Runs: 4, Idle: time.Hour,

@@ -70,7 +70,7 @@ func TestPythonDevice(t *testing.T) {
 	p := &process{fakeKafka: kafka}
 	server, err := NewServer(Config{
 		Ingest: ingest.ServiceConfig{
-			Player:             ingest.Config{Topics: stream.NewTopics(""), Partitions: 1},
+			Config:             ingest.Config{Topics: stream.NewTopics(""), Partitions: 1},
 			TransactionTimeout: time.Minute, MaxBuffered: 64 << 20, Cluster: p,
 		},
 		Catalogue: p, Authority: authority, Runs: 4, Idle: time.Hour,

@@ -32,7 +32,7 @@ type Catalogue interface {
 
 // Config says how devices are served.
 type Config struct {
-	// Ingest says how runs are written. Of Player, Topics, Partitions, Sample,
+	// Ingest says how runs are written. Of its Config Topics, Partitions, Sample,
 	// Metrics and Logger are used.
 	Ingest    ingest.ServiceConfig
 	Catalogue Catalogue
@@ -107,15 +107,15 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.Runs < 1 || cfg.Idle <= 0 {
 		return nil, fmt.Errorf("serving %d runs that may be idle for %v: both must be positive", cfg.Runs, cfg.Idle)
 	}
-	if cfg.Ingest.Player.Logger == nil {
-		cfg.Ingest.Player.Logger = slog.New(slog.DiscardHandler)
+	if cfg.Ingest.Logger == nil {
+		cfg.Ingest.Logger = slog.New(slog.DiscardHandler)
 	}
 	lives, err := ingest.OpenLives(cfg.Ingest, cfg.Runs)
 	if err != nil {
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg, log: cfg.Ingest.Player.Logger, lives: lives, stopping: make(chan struct{}),
+		cfg: cfg, log: cfg.Ingest.Logger, lives: lives, stopping: make(chan struct{}),
 		runs: make(map[string]*run), rates: make(map[string]*rate.Limiter),
 	}, nil
 }
@@ -291,7 +291,7 @@ func (s *Server) write(ctx context.Context, r *run) {
 		}
 		return r.feed(ctx, l)
 	}
-	keep := newLedger(r, s.cfg.Ingest.Player.Topics, s.cfg.Catalogue.PushStates)
+	keep := newLedger(r, s.cfg.Ingest.Topics, s.cfg.Catalogue.PushStates)
 	err := contain.Call(func() error { return s.lives.RunWith(ctx, r.description, keep, feed) })
 	if err == nil && !r.isReady() {
 		// The spool had the rest of the run, which is in Kafka now: how much was it?
@@ -428,7 +428,7 @@ func (s *Server) register(ctx context.Context, dev *device, asked *pushpb.Run) e
 
 // describe is the stream's description of a run.
 func (s *Server) describe(m *pushpb.Run) *streampb.Run {
-	sample := s.cfg.Ingest.Player.Sample
+	sample := s.cfg.Ingest.Sample
 	for _, name := range []string{m.GetSample(), m.GetId()} {
 		if sample == "" {
 			sample = name

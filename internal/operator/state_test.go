@@ -218,4 +218,5 @@ func (l lab) join(t *testing.T, group string) {
 // nothing follows from any record.
 type nothing struct{}
 
-func (nothing) Fold(stream.Record, bool) ([]stream.Out, error) { return nil, nil }
+func (nothing) Fold(stream.Record) ([]stream.Out, error) { return nil, nil }
+func (nothing) Refold(stream.Record) error               { return nil }

@@ -99,10 +99,10 @@ func TestEnginesNameTheVariantModel(t *testing.T) {
 	load := func(stages, model string) *Engines {
 		list, err := ParseStages(stages, Work{})
 		require.NoError(t, err)
-		e, err := Load(t.Context(), Options{
-			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
-			Device: "sim:1ms:4:nowhere", Calling: Calling{Model: model}, // the basecaller's scores, which no variant model has
-		})
+		e, err := Load(t.Context(), Options{Stages: list, Flags: Flags{
+			Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
+			Device:    "sim:1ms:4:nowhere", Calling: Calling{Model: model}, // the basecaller's scores, which no variant model has
+		}})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		return e
@@ -126,10 +126,10 @@ func TestStrictProcessorsRefuseTheirOwnBasecaller(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		list, err := ParseStages("basecall,variant", Work{})
 		require.NoError(t, err)
-		e, err := Load(t.Context(), Options{
-			Stages: list, Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
-			Device: "cpu", Calling: Calling{Model: dir, Strict: strict},
-		})
+		e, err := Load(t.Context(), Options{Stages: list, Flags: Flags{
+			Reference: filepath.Join("..", "..", "testdata", "lambda", "reference.fa"),
+			Device:    "cpu", Calling: Calling{Model: dir, Strict: strict},
+		}})
 		if !strict {
 			require.NoError(t, err)
 			require.NoError(t, e.Close())

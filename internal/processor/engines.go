@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,7 +25,6 @@ import (
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/finish"
-	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/genome"
 	methylatestage "github.com/porestream/porestream/modbase/stage"
@@ -84,37 +82,9 @@ func ParseStages(list string, work Work) ([]string, error) {
 
 // Options says which engines to load.
 type Options struct {
-	Stages    []string
-	Reference string // FASTA
-	Genes     Genes
-	Model     string // name or folder; empty means the default. With RunModels a size, or empty
-	RunModels RunModels
-	Device    string
-	Library   string         // ONNX Runtime; empty means the usual places
-	Preset    string         // minimap2 preset; empty means the default
-	Primers   string         // primer scheme of the reads' amplicons, BED; empty: none
-	Index     string         // file of the minimap2 index; empty: it is made anew
-	Variant   variant.Config // thresholds; Calling completes them
-	Calling   Calling
-	Survey    Survey // what is reported of places without a variant
-	// Definitions are files of named alleles, whose positions are reported while runs go on; none: no diplotypes.
-	Definitions []string
-	Panels      []string // watch-lists, YAML; none: nothing is watched
-	Sources     []string // compiled sources of known variants
-	Functions   []string // files of functions of genes and proteins
-	Scoring     Scoring  // sequence networks of the annotate stage
-	Signal      Signal   // what the basecall stage may take
-	Barcoding   Barcoding
-	Adaptive    Adaptive // what the adaptive stage decides
-	// Methylation says which calls of modified bases count.
-	Methylation Methylation
-	// ModifiedBases are models, files, by which the basecall stage says which bases are modified.
-	ModifiedBases []string
-	// DeviceTimeout is how long a batch may take before the device is held for hung;
-	// 0 means a minute.
-	DeviceTimeout time.Duration
-	// Compute says how devices compute the basecaller's network.
-	Compute infer.Compute
+	Flags
+	Stages  []string
+	Variant variant.Config // thresholds; Calling completes them
 
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger

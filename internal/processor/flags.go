@@ -13,24 +13,37 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 )
 
-// Flags choose the reference and the engines on a command line.
+// Flags choose the reference and the engines, on a command line or in a program.
 type Flags struct {
-	Reference, Model, Device, Library, Preset, Index string
-	Genes                                            Genes
-	Primers                                          string
-	Calling                                          Calling
-	Scoring                                          Scoring
-	Survey                                           Survey
-	Definitions                                      []string
-	Panels, Sources, Functions                       []string
-	Signal                                           Signal
-	Barcoding                                        Barcoding
-	Adaptive                                         Adaptive
-	DeviceTimeout                                    time.Duration
-	Compute                                          infer.Compute
-	RunModels                                        RunModels
-	Methylation                                      Methylation
-	ModifiedBases                                    []string
+	Reference string // FASTA
+	Genes     Genes
+	Model     string // name or folder; empty means the default. With RunModels a size, or empty
+	RunModels RunModels
+	Device    string
+	Library   string // ONNX Runtime; empty means the usual places
+	Preset    string // minimap2 preset; empty means the default
+	Primers   string // primer scheme of the reads' amplicons, BED; empty: none
+	Index     string // file of the minimap2 index; empty: it is made anew
+	Calling   Calling
+	Survey    Survey // what is reported of places without a variant
+	// Definitions are files of named alleles, whose positions are reported while runs go on; none: no diplotypes.
+	Definitions []string
+	Panels      []string // watch-lists, YAML; none: nothing is watched
+	Sources     []string // compiled sources of known variants
+	Functions   []string // files of functions of genes and proteins
+	Scoring     Scoring  // sequence networks of the annotate stage
+	Signal      Signal   // what the basecall stage may take
+	Barcoding   Barcoding
+	Adaptive    Adaptive // what the adaptive stage decides
+	// Methylation says which calls of modified bases count.
+	Methylation Methylation
+	// ModifiedBases are models, files, by which the basecall stage says which bases are modified.
+	ModifiedBases []string
+	// DeviceTimeout is how long a batch may take before the device is held for hung;
+	// 0 means a minute.
+	DeviceTimeout time.Duration
+	// Compute says how devices compute the basecaller's network.
+	Compute infer.Compute
 }
 
 // PrimersHelp is the help of --primers.
@@ -107,16 +120,8 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	if err := f.RunModels.validate(f.Model); err != nil {
 		return Options{}, cli.Usagef("%w", err)
 	}
-	survey := f.Survey
-	survey.GVCF = survey.GVCF || len(f.Definitions) > 0
-	opts := Options{
-		Definitions: f.Definitions,
-		Stages:      stages, Reference: f.Reference, Genes: f.Genes,
-		Model: f.Model, RunModels: f.RunModels, Device: f.Device, Library: f.Library, Preset: f.Preset, Index: f.Index, Primers: f.Primers,
-		Panels: f.Panels, Sources: f.Sources, Functions: f.Functions,
-		Scoring: f.Scoring,
-		Calling: f.Calling, Survey: survey, Signal: f.Signal, Barcoding: f.Barcoding, Adaptive: f.Adaptive, Methylation: f.Methylation, ModifiedBases: f.ModifiedBases, DeviceTimeout: f.DeviceTimeout, Compute: f.Compute,
-	}
+	opts := Options{Flags: *f, Stages: stages}
+	opts.Survey.GVCF = opts.Survey.GVCF || len(f.Definitions) > 0
 	return opts, usageOfRunModels(opts)
 }
 

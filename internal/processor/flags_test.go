@@ -12,21 +12,21 @@ import (
 
 // TestIdleFlags: what is only for basecalling is named in one line where nothing basecalls, and else not.
 func TestIdleFlags(t *testing.T) {
-	all := Options{
+	all := Options{Flags: Flags{
 		Model: "hac", ModifiedBases: []string{"5mC.onnx"}, RunModels: RunModels{Rules: "rules.yaml", Dir: "models"},
 		Signal: Signal{Partial: time.Second, Basecalls: true}, Reference: "nowhere.fa",
-	}
+	}}
 	for _, c := range []struct {
 		stages string
 		opts   Options
 		want   string
 	}{
 		{"align,variant,annotate", all, "--model,--models,--models-dir,--modified-bases,--partial,--basecalls"},
-		{"align,variant", Options{Model: "hac", ModifiedBases: []string{"5mC.onnx"}, Reference: "nowhere.fa"}, "--model,--modified-bases"},
-		{"adaptive", Options{Model: "hac", Reference: "nowhere.fa"}, ""},
-		{"adaptive,align", Options{Model: "hac", Signal: Signal{Basecalls: true}, Reference: "nowhere.fa"}, "--basecalls"},
+		{"align,variant", Options{Flags: Flags{Model: "hac", ModifiedBases: []string{"5mC.onnx"}, Reference: "nowhere.fa"}}, "--model,--modified-bases"},
+		{"adaptive", Options{Flags: Flags{Model: "hac", Reference: "nowhere.fa"}}, ""},
+		{"adaptive,align", Options{Flags: Flags{Model: "hac", Signal: Signal{Basecalls: true}, Reference: "nowhere.fa"}}, "--basecalls"},
 		{"basecall,align,variant", all, ""},
-		{"align,variant,annotate", Options{Reference: "nowhere.fa"}, ""},
+		{"align,variant,annotate", Options{Flags: Flags{Reference: "nowhere.fa"}}, ""},
 	} {
 		var said bytes.Buffer
 		c.opts.Stages, c.opts.Logger = strings.Split(c.stages, ","), slog.New(slog.NewTextHandler(&said, nil))

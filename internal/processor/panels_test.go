@@ -69,7 +69,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Load(t.Context(), Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}})
+		_, err := Load(t.Context(), Options{Flags: Flags{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}}})
 		if err == nil || strings.Contains(err.Error(), "\n") || slices.ContainsFunc(c.want, func(w string) bool { return !strings.Contains(err.Error(), w) }) {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
@@ -78,7 +78,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 	if err := os.WriteFile(path, []byte("panel: p\nversion: 1\nrules:\n- id: a\n  methylation: {region: \"J02459.1:1-900\", is: methylated}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}}
+	opts := Options{Flags: Flags{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}, Panels: []string{path}}}
 	if _, err := Load(t.Context(), opts); err == nil || err.Error() != `rule "a" asks for methylation, and modified bases are not counted: give --methylation, or leave the panel out` {
 		t.Errorf("a panel that asks for methylation: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 	if e, err := Load(t.Context(), opts); err != nil || e.watchedMethylation(3) == nil {
 		t.Errorf("it is not answered: %v", err)
 	}
-	if _, err := Load(t.Context(), Options{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(t.Context(), Options{Flags: Flags{Reference: filepath.Join(lambda, "reference.fa"), Panels: []string{"none.yaml"}}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing panel: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestWrongPanelIsOneLine(t *testing.T) {
 // without panels.
 func TestTargets(t *testing.T) {
 	lambda := filepath.Join("..", "..", "testdata", "lambda")
-	opts := Options{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}}
+	opts := Options{Flags: Flags{Reference: filepath.Join(lambda, "reference.fa"), Genes: Genes{Paths: []string{filepath.Join(lambda, "genes.gff3")}}}}
 	plain, err := Load(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)

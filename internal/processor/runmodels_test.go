@@ -153,7 +153,7 @@ func newLaboratory(t *testing.T, m RunModels) *laboratory {
 	t.Helper()
 	l := &laboratory{log: new(testenv.Log), reg: prometheus.NewRegistry()}
 	e := &Engines{}
-	require.NoError(t, e.loadRunModels(Options{RunModels: m, Device: "cpu", Registerer: l.reg, Logger: slog.New(slog.NewTextHandler(l.log, nil))}))
+	require.NoError(t, e.loadRunModels(Options{Flags: Flags{RunModels: m, Device: "cpu"}, Registerer: l.reg, Logger: slog.New(slog.NewTextHandler(l.log, nil))}))
 	l.runModels = e.models
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return l
@@ -381,7 +381,7 @@ func TestModifiedBasesByRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, data, 0o600))
 	dir := folderOf(t, map[string]string{"dna_r10.4.1_e8.2_400bps_hac@v5.0.0": "dna_r10.4.1_small@v5.0.0", "dna_r9.4.1_e8_fast@v3.4": "dna_r9.4.1_small@v3.0"})
 	log := new(testenv.Log)
-	opts := Options{RunModels: RunModels{Dir: dir}, Device: "cpu", Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil))}
+	opts := Options{Flags: Flags{RunModels: RunModels{Dir: dir}, Device: "cpu"}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil))}
 	load := func(t *testing.T, paths ...string) (*Engines, error) {
 		e := &Engines{}
 		require.NoError(t, e.loadRunModels(opts))

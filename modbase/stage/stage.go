@@ -141,11 +141,19 @@ type shares struct {
 }
 
 // Fold applies a record of the reads topic.
-func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+func (h *handler) Fold(rec stream.Record) ([]stream.Out, error) {
 	h.metrics = h.cfg.Metrics
-	if replayed {
-		h.metrics = nil
-	}
+	return h.fold(rec)
+}
+
+// Refold applies one again; it is not counted.
+func (h *handler) Refold(rec stream.Record) error {
+	h.metrics = nil
+	_, err := h.fold(rec)
+	return err
+}
+
+func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 	if err := h.restored(); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,12 @@ func (h *tallies) section(key string) string {
 	return fmt.Sprint("shelf-", len(key)%4, key[len(key)-1]%4)
 }
 
-func (h *tallies) Fold(rec stream.Record, _ bool) ([]stream.Out, error) {
+func (h *tallies) Refold(rec stream.Record) error {
+	_, err := h.Fold(rec)
+	return err
+}
+
+func (h *tallies) Fold(rec stream.Record) ([]stream.Out, error) {
 	key := string(rec.Key)
 	h.counts[key]++
 	h.clock++

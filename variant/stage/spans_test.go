@@ -41,7 +41,7 @@ func TestRevisionsAreTraced(t *testing.T) {
 			if m, err := stream.DecodeReads(rec.Value); err == nil && m.GetSegment() != nil && traced(m.GetSegment()) {
 				rec.Headers = []stream.Header{{Key: trace.Header, Value: []byte(place(m.GetSegment()).String())}}
 			}
-			o, err := folder.Fold(rec, false)
+			o, err := folder.Fold(rec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestReplayedSegmentsMakeNoSpans(t *testing.T) {
 	segments := simulate(t, g, "run-1", "lambda", 10, 3)
 	for i, s := range segments {
 		rec := stream.Record{Topic: "reads", Offset: int64(i), Value: segmentValue(t, s), Headers: []stream.Header{{Key: trace.Header, Value: []byte(place(s).String())}}}
-		if _, err := folder.Fold(rec, true); err != nil {
+		if err := folder.Refold(rec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestReplayedSegmentsMakeNoSpans(t *testing.T) {
 	}
 	// One that was applied has a span that says so, and leads to nothing.
 	rec := stream.Record{Topic: "reads", Offset: 99, Value: segmentValue(t, segments[0]), Headers: []stream.Header{{Key: trace.Header, Value: []byte(place(segments[0]).String())}}}
-	if outs, err := folder.Fold(rec, false); err != nil || len(outs) != 0 || len(kept) != 1 || kept[0].Name != Name || kept[0].Parent != place(segments[0]).Span {
+	if outs, err := folder.Fold(rec); err != nil || len(outs) != 0 || len(kept) != 1 || kept[0].Name != Name || kept[0].Parent != place(segments[0]).Span {
 		t.Errorf("again: %v, %d records, spans %+v", err, len(outs), kept)
 	}
 }

@@ -132,13 +132,23 @@ type handler struct {
 }
 
 // Fold applies a record of the reads topic.
-func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+func (h *handler) Fold(rec stream.Record) ([]stream.Out, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.metrics, h.spans.muted, h.replayed = h.cfg.Metrics, replayed, replayed
-	if replayed {
-		h.metrics = nil
-	}
+	h.metrics, h.spans.muted, h.replayed = h.cfg.Metrics, false, false
+	return h.fold(rec)
+}
+
+// Refold applies one again; it is neither counted nor traced.
+func (h *handler) Refold(rec stream.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.metrics, h.spans.muted, h.replayed = nil, true, true
+	_, err := h.fold(rec)
+	return err
+}
+
+func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 	if err := h.restored(); err != nil {
 		return nil, err
 	}

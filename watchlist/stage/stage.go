@@ -104,11 +104,19 @@ type handler struct {
 }
 
 // Fold applies a record of the watch topic.
-func (h *handler) Fold(rec stream.Record, replayed bool) ([]stream.Out, error) {
+func (h *handler) Fold(rec stream.Record) ([]stream.Out, error) {
 	h.metrics = h.cfg.Metrics
-	if replayed {
-		h.metrics = nil
-	}
+	return h.fold(rec)
+}
+
+// Refold applies one again; it is not counted.
+func (h *handler) Refold(rec stream.Record) error {
+	h.metrics = nil
+	_, err := h.fold(rec)
+	return err
+}
+
+func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 	m, err := stream.DecodeWatch(rec.Value)
 	if err != nil {
 		return nil, err
