@@ -377,7 +377,7 @@ func TestBadHaplotypes(t *testing.T) {
 	} {
 		value, err := stream.EncodeReads(m)
 		require.NoError(t, err)
-		_, err = h.(worker).Folder.Fold(stream.Record{Topic: "reads", Value: value}, false)
+		_, err = h.(worker).Folder.Fold(stream.Record{Topic: "reads", Value: value})
 		require.ErrorContains(t, err, reason)
 		require.True(t, stream.IsBadRecord(err))
 		require.Equal(t, before, statetest.Snapshot(t, h), reason)
