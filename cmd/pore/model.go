@@ -729,13 +729,14 @@ A folder of Dorado's for modified bases, or a network of DeepMod2, becomes one f
 for --modified-bases, which takes them as they are, too. Dorado's follows the basecalling model that its name begins with,
 unless --basecaller names another, or any.
 
-Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras, or .keras. Several are
-averaged. It writes a folder for --network FOLDER. Its licence has to be given.`,
+Of OpenSpliceAI it reads state dicts, of SpliceAI the HDF5 files of Keras, or .keras, of CI-SpliceAI
+the frozen graph of TensorFlow (.pb). Several are averaged. It writes a folder for --network FOLDER. Its licence has to be given.`,
 		Example: `  pore model convert --out models/r10-hac dna_r10.4.1_e8.2_400bps_hac@v5.0.0
   pore model convert --out 5mCG_5hmCG.onnx --basecaller any dna_r10.4.1_e8.2_400bps_hac@v5.0.0_5mCG_5hmCG@v3
   pore model convert --out deepmod2.onnx DeepMod2/src/models/transformer/R9.4.1
   pore model convert --out splicing --licence GPL-3.0 model_10000nt_rs1*.pt
-  pore model convert --out spliceai --licence CC-BY-NC-4.0 spliceai[1-5].h5`,
+  pore model convert --out spliceai --licence CC-BY-NC-4.0 spliceai[1-5].h5
+  pore model convert --out ci-spliceai --licence CC-BY-4.0 CI-SpliceAI.pb`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {

@@ -51,7 +51,7 @@ func Is(tensors map[string]torch.Tensor) bool {
 	return first && last
 }
 
-// Convert reads state dicts of PyTorch, or what Keras saves, of networks whose probabilities are averaged, and returns the manifest and files of their model.
+// Convert reads state dicts of PyTorch, what Keras saves, or frozen graphs of TensorFlow, of networks whose probabilities are averaged, and returns the manifest and files of their model.
 func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, error) {
 	m := &score.Manifest{
 		Format: score.FormatVersion, Kind: "sequence", Name: opts.Name, Version: "1", Rule: score.Splice, Info: opts.Info,
@@ -64,7 +64,7 @@ func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, 
 	}
 	contents := make(map[string][]byte)
 	for i, file := range files {
-		onnx, context, info, err := convert(file)
+		networks, context, info, err := convert(file)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -75,10 +75,12 @@ func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, 
 			return nil, nil, fmt.Errorf("converting %s: it has %d bases of context, %s has %d: such networks aren't averaged", file, context, files[0], m.Input.Context)
 		}
 		m.Input.Context = context
-		name := fmt.Sprintf("network-%d.onnx", i+1)
-		sum := sha256.Sum256(onnx)
-		contents[name] = onnx
-		m.Networks = append(m.Networks, score.NetworkFile{File: name, SHA256: hex.EncodeToString(sum[:])})
+		for _, onnx := range networks {
+			name := fmt.Sprintf("network-%d.onnx", len(m.Networks)+1)
+			sum := sha256.Sum256(onnx)
+			contents[name] = onnx
+			m.Networks = append(m.Networks, score.NetworkFile{File: name, SHA256: hex.EncodeToString(sum[:])})
+		}
 	}
 	text, err := toml.Marshal(m)
 	if err != nil {
@@ -91,17 +93,24 @@ func Convert(files []string, opts Options) (*score.Manifest, map[string][]byte, 
 	return m, contents, nil
 }
 
-// convert returns the ONNX file of a network, its bases of context, and the usual key of such scores in INFO.
-func convert(file string) (onnx []byte, context int, info string, err error) {
+// convert returns the ONNX files of a file's networks, their bases of context, and the usual key of such scores in INFO.
+func convert(file string) (networks [][]byte, context int, info string, err error) {
+	if isFrozen(file) {
+		if networks, context, err = readFrozen(file); err != nil {
+			return nil, 0, "", fmt.Errorf("converting %s: %w", file, err)
+		}
+		return networks, context, "CISpliceAI", nil
+	}
 	keras, err := isKeras(file)
 	if err != nil {
 		return nil, 0, "", fmt.Errorf("converting a network: %w", err)
 	}
+	var onnx []byte
 	if keras {
 		if onnx, context, err = readKeras(file); err != nil {
 			return nil, 0, "", fmt.Errorf("converting %s: %w", file, err)
 		}
-		return onnx, context, "SpliceAI", nil
+		return [][]byte{onnx}, context, "SpliceAI", nil
 	}
 	tensors, err := torch.ReadFile(file)
 	if err != nil {
@@ -110,7 +119,7 @@ func convert(file string) (onnx []byte, context int, info string, err error) {
 	if onnx, context, err = build(tensors); err != nil {
 		return nil, 0, "", fmt.Errorf("converting %s: %w", file, err)
 	}
-	return onnx, context, "OpenSpliceAI", nil
+	return [][]byte{onnx}, context, "OpenSpliceAI", nil
 }
 
 // network is a state dict on its way into a graph. Values have the shape [batch, channels, 1, bases]: ONNX Runtime has faster

@@ -1,4 +1,4 @@
-// Package convert makes models of splicing networks that were trained with PyTorch or Keras, without either.
+// Package convert makes models of splicing networks that were trained with PyTorch, Keras or TensorFlow, without these.
 //
 // # Form
 //
@@ -21,9 +21,13 @@
 // Keras 3 saves a zip: config.json has the layers, and model.weights.h5 their weights as layers/CLASS_N/vars/{0,1,…}, in the order in which a layer makes
 // them: kernel, bias; or gamma, beta, moving_mean, moving_variance. The attribute name of vars is that of the layer.
 //
+// CI-SpliceAI has a frozen graph of TensorFlow: a GraphDef, of operators and the constants that weights were made. It averages five networks, each of which
+// becomes a file. TensorFlow 1 writes a convolution whose weights are apart as bases that are dealt out to batches, convolved, and put together again, and a
+// normalisation as a product and a sum with calculated constants.
+//
 // # Graph
 //
-// Both pad each convolution and cut the context off at the end. The graph that is written doesn't pad: a convolution's
+// All pad each convolution and cut the context off at the end. The graph that is written doesn't pad: a convolution's
 // output is shorter than its input, and what goes around it is cut to that, so only what the outputs need is computed.
 // Second normalisations are folded into the convolutions before them.
 package convert

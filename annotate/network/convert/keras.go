@@ -282,13 +282,17 @@ func (k *keras) build(model *kerasModel) ([]byte, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	return finish(k.g, out)
+}
+
+// finish makes a value a network's output, and returns its ONNX file and its bases of context.
+func finish(g *onnxgraph.Graph, out value) ([]byte, int, error) {
 	switch {
 	case out.channels != 3:
 		return nil, 0, fmt.Errorf("it has %d outputs for a base, not neither, acceptor and donor", out.channels)
 	case out.cut != out.kept:
 		return nil, 0, fmt.Errorf("its outputs depend on %d bases around them, and it is given %d: it can't be computed without padding", out.cut, out.kept)
 	}
-	g := k.g
 	x := g.Node("Squeeze", []string{out.name, g.Integers(2)})
 	g.PB.Node = append(g.PB.Node, &onnxpb.NodeProto{Name: outputName, OpType: "Identity", Input: []string{x}, Output: []string{outputName}})
 	g.PB.Input = []*onnxpb.ValueInfoProto{onnxgraph.End(inputName, onnxpb.TensorProto_FLOAT, "batch", 4, "bases")}
@@ -516,26 +520,35 @@ func (k *keras) convolution(l *kerasLayer, x value, then *affine) (value, error)
 			return value{}, err
 		}
 	}
-	w := make([]float32, len(kernel))
-	for i := range width {
-		for j := range x.channels {
-			for o := range c.Filters {
-				w[(o*x.channels+j)*width+i] = kernel[(i*x.channels+j)*c.Filters+o]
-			}
-		}
+	if x, err = convolve(k.g, l.Name, x, kernel, bias, width, dilation, then); err != nil {
+		return value{}, err
 	}
-	if then != nil {
-		if err := then.fold(l.Name, w, bias); err != nil {
-			return value{}, err
-		}
-	}
-	x.name = k.g.Node("Conv", []string{x.name, k.g.Weights(w, c.Filters, x.channels, 1, width), k.g.Weights(bias, c.Filters)},
-		onnxgraph.Integers("kernel_shape", 1, int64(width)), onnxgraph.Integers("dilations", 1, int64(dilation)))
-	x.channels, x.cut = c.Filters, x.cut+reach
 	if then != nil {
 		return x, nil
 	}
 	return k.activation(l, x)
+}
+
+// convolve adds a convolution whose weights are [width, in, out], without padding, with a normalisation behind it if there is one.
+func convolve(g *onnxgraph.Graph, at string, x value, kernel, bias []float32, width, dilation int, then *affine) (value, error) {
+	filters := len(bias)
+	w := make([]float32, len(kernel))
+	for i := range width {
+		for j := range x.channels {
+			for o := range filters {
+				w[(o*x.channels+j)*width+i] = kernel[(i*x.channels+j)*filters+o]
+			}
+		}
+	}
+	if then != nil {
+		if err := then.fold(at, w, bias); err != nil {
+			return value{}, err
+		}
+	}
+	x.name = g.Node("Conv", []string{x.name, g.Weights(w, filters, x.channels, 1, width), g.Weights(bias, filters)},
+		onnxgraph.Integers("kernel_shape", 1, int64(width)), onnxgraph.Integers("dilations", 1, int64(dilation)))
+	x.channels, x.cut = filters, x.cut+(width-1)*dilation
+	return x, nil
 }
 
 // layerWeights finds the weights of a layer by their last names, such as kernel:0: how deep they lie in the layer's group differs between versions of Keras.

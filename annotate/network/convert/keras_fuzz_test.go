@@ -46,6 +46,21 @@ func FuzzKeras3(f *testing.F) {
 	})
 }
 
+// FuzzFrozen is the same for frozen graphs.
+func FuzzFrozen(f *testing.F) {
+	tiny, err := os.ReadFile(filepath.Join("testdata", "tiny4.pb"))
+	require.NoError(f, err)
+	f.Add(tiny)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		networks, _, err := buildFrozen(data)
+		if err != nil {
+			require.False(t, strings.ContainsAny(err.Error(), "\n\r"), "%q", err)
+			return
+		}
+		require.NotEmpty(t, networks)
+	})
+}
+
 // tiny3 is what is in the zip.
 func tiny3(tb testing.TB) (text, weights []byte) {
 	tb.Helper()
