@@ -61,7 +61,7 @@ func OpenPore(picoamperes []float32, rate int) []Interval {
 					end = j + 1
 				}
 			}
-			if float64(above) < openPoreShare*float64(j+1-i)-float64(least) {
+			if float64(above) < float64(openPoreShare*float64(j+1-i))-float64(least) {
 				break
 			}
 		}

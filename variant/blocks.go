@@ -434,7 +434,7 @@ const (
 func newNoise(model *errorModel) *noise {
 	c := model.counts
 	rate := func(events, n uint64, prior float64) float64 {
-		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
+		return (float64(events) + float64(prior*priorWeight)) / (float64(n) + priorWeight)
 	}
 	var n noise
 	for k := range kmer(kmerCount) {

@@ -97,7 +97,7 @@ func dense(around []density) (odds [2]float64) {
 		sum.bases += d.bases
 	}
 	for i, usual := range [2]float64{CalibratedSNPs, CalibratedIndels} {
-		rate := (float64(sum.calls[i]) + usual*densityDoubt) / float64(sum.bases+densityDoubt)
+		rate := (float64(sum.calls[i]) + float64(usual*densityDoubt)) / float64(sum.bases+densityDoubt)
 		rate = min(max(rate, leastDensity*usual), maxDensity)
 		odds[i] = math.Log(rate/(1-rate)) - math.Log(usual/(1-usual))
 	}
@@ -136,7 +136,7 @@ func kindOf(c *candidate) int {
 
 // atLeast is the opinion, with odds of something that are high enough for a QUAL.
 func (o opinion) atLeast(qual float64) opinion {
-	absent := -qual / 10 * math.Ln10
+	absent := float64(-qual / 10 * math.Ln10)
 	if o.copies[0] <= absent {
 		return o
 	}

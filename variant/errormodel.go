@@ -306,7 +306,7 @@ func (c *errorCounts) model(prior *ErrorRates) *errorModel {
 	}
 	m := &errorModel{counts: c, prior: *prior, lengths: c.lengths.model(prior)}
 	rate := func(events, n uint64, prior float64) float64 {
-		return (float64(events) + prior*priorWeight) / (float64(n) + priorWeight)
+		return (float64(events) + float64(prior*priorWeight)) / (float64(n) + priorWeight)
 	}
 	var bases, errors uint64
 	for bin := range firstClass {

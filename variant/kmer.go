@@ -76,7 +76,7 @@ func (m *errorModel) confusionOfUsed(k kmer, b byte, n, total int, used float64)
 		}
 	}
 	seen, all = max(0, seen-n), max(0, all-total)
-	return (float64(seen) + prior*contextWeight) / (float64(max(all, seen)) + contextWeight)
+	return (float64(seen) + float64(prior*contextWeight)) / (float64(max(all, seen)) + contextWeight)
 }
 
 // Shares of one strand's reads that show the same wrong base, in contexts where

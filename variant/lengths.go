@@ -112,7 +112,7 @@ func (s *lengthShares) after(seen *[lengthChanges]uint32) lengthShares {
 	}
 	var out lengthShares
 	for i, n := range seen {
-		out[i] = (float64(n) + s[i]*lengthWeight) / total
+		out[i] = (float64(n) + float64(s[i]*lengthWeight)) / total
 	}
 	return out
 }
@@ -120,7 +120,7 @@ func (s *lengthShares) after(seen *[lengthChanges]uint32) lengthShares {
 // longer is what is expected of a homopolymer that is a base longer.
 func (s *lengthShares) longer() lengthShares {
 	right := min(s[maxLengthChange], 1-1e-9)
-	factor := longerOdds / (right + longerOdds*(1-right)) // of what is wrong
+	factor := longerOdds / (right + float64(longerOdds*(1-right))) // of what is wrong
 	out := *s
 	for i := range out {
 		out[i] *= factor
@@ -347,7 +347,7 @@ func (r *Region) evaluateLengths(model *errorModel, run longRun) *lengthVerdict 
 // of any change.
 func lengthPrior(change float64, a, b int) float64 {
 	size := func(n int) float64 {
-		return math.Log(0.5*(1-furtherBase)) + float64(max(n, -n)-1)*math.Log(furtherBase)
+		return math.Log(0.5*(1-furtherBase)) + float64(float64(max(n, -n)-1)*math.Log(furtherBase))
 	}
 	switch {
 	case a == 0 && b == 0:
@@ -386,7 +386,7 @@ func (s *lengthShares) moved(change int) lengthShares {
 		seen := i - maxLengthChange - change // against the length that is there
 		p := strayLength * math.Pow(0.5, math.Abs(float64(seen))) / 3
 		if seen >= -maxLengthChange && seen <= maxLengthChange {
-			p += (1 - strayLength) * s[seen+maxLengthChange]
+			p += float64((1 - strayLength) * s[seen+maxLengthChange])
 		}
 		out[i] = p
 		sum += p
@@ -421,7 +421,7 @@ func likelihoodOfLengths(shown *[3][lengthChanges]uint32, a, b *lengthShares, sa
 func dirichletMultinomial(counts *[lengthChanges]uint32, expected *lengthShares) float64 {
 	sum, total := 0.0, 0
 	for i, n := range counts {
-		weight := lengthConcentration * expected[i]
+		weight := float64(lengthConcentration * expected[i])
 		for k := range n {
 			sum += math.Log(weight + float64(k))
 		}

@@ -78,8 +78,8 @@ func (r *Region) minor(c *candidate, model *errorModel) (opinion, bool) {
 		l := 0.0
 		for s := range n {
 			// A strand may hide a part of the allele.
-			q := func(f float64) float64 { return f + (1-f)*rates[s] }
-			l += logAdd(math.Log(0.9)+logBetaBinomial(k[s], n[s], q(f), shareSpread), math.Log(0.1)+logBetaBinomial(k[s], n[s], q(0.6*f), shareSpread))
+			q := func(f float64) float64 { return f + float64((1-f)*rates[s]) }
+			l += logAdd(math.Log(0.9)+logBetaBinomial(k[s], n[s], q(f), shareSpread), math.Log(0.1)+logBetaBinomial(k[s], n[s], q(float64(0.6*f)), shareSpread))
 		}
 		copies := 1
 		if f >= allShare {
@@ -135,7 +135,7 @@ func absence(k, n [2]int, rates *[2]float64, sys *systematic, rarer float64) flo
 // logBetaBinomial is the log probability of one set of k among n trials, whose chance of success is beta distributed with a mean and a concentration.
 func logBetaBinomial(k, n int, mean, concentration float64) float64 {
 	mean = min(max(mean, 1e-4), 1-1e-4)
-	a, b := mean*concentration, (1-mean)*concentration
+	a, b := float64(mean*concentration), float64((1-mean)*concentration)
 	return logBeta(float64(k)+a, float64(n-k)+b) - logBeta(a, b)
 }
 

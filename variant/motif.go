@@ -78,7 +78,7 @@ const (
 // every base in its place.
 var motifTests = func() (n float64) {
 	for length := leastMotif; length <= mostMotif; length++ {
-		n += math.Pow(4, float64(length)) * float64(length) * 3
+		n += float64(math.Pow(4, float64(length)) * float64(length) * 3)
 	}
 	return n
 }()
@@ -290,9 +290,9 @@ func divergence(share, expected float64) float64 {
 	if share <= expected {
 		return 0
 	}
-	d := share * math.Log(share/expected)
+	d := float64(share * math.Log(share/expected))
 	if share < 1 {
-		d += (1 - share) * math.Log((1-share)/(1-expected))
+		d += float64((1 - share) * math.Log((1-share)/(1-expected)))
 	}
 	return d
 }
@@ -663,7 +663,7 @@ func motifOdds(own, other [2]uint32, m *motif, e, prior float64) float64 {
 	if a == 0 {
 		return math.Inf(-1)
 	}
-	binomial := func(hits, n, p float64) float64 { return hits*math.Log(p) + (n-hits)*math.Log1p(-p) }
+	binomial := func(hits, n, p float64) float64 { return float64(hits*math.Log(p)) + float64((n-hits)*math.Log1p(-p)) }
 	clip := func(p float64) float64 { return min(0.98, max(0.02, p)) }
 	f := clip((a + b) / (n + k))
 	variant := binomial(a, n, f) + binomial(b, k, f) + math.Log(prior)
@@ -678,7 +678,7 @@ func motifOdds(own, other [2]uint32, m *motif, e, prior float64) float64 {
 		w, _ := math.Lgamma(x + y)
 		return u + v - w
 	}
-	x, y := mean*motifSpread, (1-mean)*motifSpread
+	x, y := float64(mean*motifSpread), float64((1-mean)*motifSpread)
 	artefact += lbeta(x+a, y+n-a) - lbeta(x, y) + math.Log(m.piled/m.places)
 	return artefact - variant
 }

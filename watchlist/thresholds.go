@@ -162,7 +162,7 @@ func phred(p float64) float64 { return -10 * math.Log10(1-p) }
 
 // present is the probability that a read shows the allele when it is there.
 func (t *Thresholds) present() float64 {
-	return t.Fraction*(1-t.ErrorRate) + (1-t.Fraction)*t.ErrorRate
+	return float64(t.Fraction*(1-t.ErrorRate)) + float64((1-t.Fraction)*t.ErrorRate)
 }
 
 // test is the sequential test of one subject, made of thresholds and of the number of changes that the rule can match.
@@ -210,7 +210,7 @@ func newTest(t Thresholds, changes int) *test {
 
 // ratio is the log likelihood ratio of alt reads among depth.
 func (s *test) ratio(alt, depth int) float64 {
-	return float64(alt)*s.gain + float64(depth-alt)*s.loss
+	return float64(float64(alt)*s.gain) + float64(float64(depth-alt)*s.loss)
 }
 
 // errors is the most reads of a depth that errors explain: more show one of the changes that the rule can match, in a sample
@@ -238,12 +238,12 @@ func (s *test) speak(alt, depth int, final bool) State {
 
 // unlisted is the greatest log ratio of an allele that the caller does not evaluate, at a depth.
 func (s *test) unlisted(depth int) float64 {
-	return s.ratio(max(0, int(math.Ceil(s.callerShare()*float64(depth)-1e-9))-1), depth)
+	return s.ratio(max(0, int(math.Ceil(float64(s.callerShare()*float64(depth))-1e-9))-1), depth)
 }
 
 // reads is the least number of reads among depth that shows the allele and meets every threshold.
 func (s *test) reads(depth int) int {
-	k := max(s.MinAlt, int(math.Ceil(max(s.MinFraction, s.callerShare())*float64(depth)-1e-9)))
+	k := max(s.MinAlt, int(math.Ceil(float64(max(s.MinFraction, s.callerShare())*float64(depth))-1e-9)))
 	for k <= depth && s.ratio(k, depth) < s.accept {
 		k++
 	}
@@ -277,7 +277,7 @@ func binomialBelow(k, n int, p float64) float64 {
 	for i := range k {
 		lgI, _ := math.Lgamma(float64(i) + 1)
 		lgR, _ := math.Lgamma(float64(n-i) + 1)
-		sum += math.Exp(lgN - lgI - lgR + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+		sum += math.Exp(lgN - lgI - lgR + float64(float64(i)*math.Log(p)) + float64(float64(n-i)*math.Log1p(-p)))
 	}
 	return min(1, sum)
 }

@@ -136,7 +136,7 @@ func (h *Histogram) Percentile(q float64) (t Thresholds) {
 			continue
 		}
 		// What is whole but for how q is written in binary is whole.
-		place := float64(n-1) * q
+		place := float64(float64(n-1) * q)
 		if whole := math.Round(place); math.Abs(place-whole) < 1e-6 {
 			place = whole
 		}

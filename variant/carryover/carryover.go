@@ -140,7 +140,7 @@ func assess(own Reads, others int, controls []Control, b *bounds) (j Assessment)
 		hopped, trials, used := 0, 0, 0.0
 		for _, c := range usable {
 			could := own.all() + others + c.all()
-			hopped, trials, used = hopped+c.Alt, trials+could, used+float64(could)*c.usedShare()
+			hopped, trials, used = hopped+c.Alt, trials+could, used+float64(float64(could)*c.usedShare())
 		}
 		rate := min(1, b.upper(hopped, trials)*float64(trials)/used) * own.usedShare()
 		j.source(Hopping, rate*float64(others), tail(own.Alt, others, rate), own)

@@ -214,7 +214,7 @@ func Haplotype(first, second int64) (haplotype int, quality float64) {
 // log likelihood ratio is llr >= 0 in milli-Phred, to two decimals.
 func phred(llr int64) float64 {
 	// -10 log10(1 / (1 + 10^(llr/10000)))
-	q := float64(llr)/1000 + 10*math.Log10(1+math.Pow(10, -float64(llr)/10_000))
+	q := float64(llr)/1000 + float64(10*math.Log10(1+math.Pow(10, -float64(llr)/10_000)))
 	return min(maxQuality, math.Round(q*100)/100)
 }
 

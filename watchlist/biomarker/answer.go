@@ -141,7 +141,7 @@ func (j *Prediction) Answer(out int) Answer {
 
 // read turns the numbers of an output into an answer.
 func (o *Output) read(numbers []float32) (class string, probability float64, all []float64) {
-	line := func(v float32) float64 { return o.Calibration[0]*float64(v) + o.Calibration[1] }
+	line := func(v float32) float64 { return float64(o.Calibration[0]*float64(v)) + o.Calibration[1] }
 	if len(o.Classes) == 0 {
 		p := rounded(1 / (1 + math.Exp(-line(numbers[0]))))
 		switch {
