@@ -142,6 +142,10 @@ func (w *Window) Check(frame int) error {
 // Copy writes the scores to dst, frame by frame. Those of a frame of Bytes with a score that
 // isn't a number become not-a-number.
 func (w Window) Copy(dst []float32) {
+	if w.Floats != nil && w.Stride == w.Classes {
+		copy(dst, w.Floats[:w.Frames*w.Classes])
+		return
+	}
 	for frame := range w.Frames {
 		out := dst[frame*w.Classes:][:w.Classes]
 		copy(out, w.Row(frame, out))
