@@ -293,8 +293,8 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 						return nil
 					})
 				}
-				if err != nil && ctx.Err() == nil && !p.cfg.idle(topic, err) {
-					s.Update(func(v *monitor.View) { v.Unreadable(topic, err) })
+				if err != nil && ctx.Err() == nil {
+					s.Update(func(v *monitor.View) { p.cfg.unreadable(v, topic, err) })
 				}
 				pause(ctx, topicRetry)
 			}
@@ -308,6 +308,15 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 // counts where nobody counts modified bases.
 func (c *Config) idle(topic string, err error) bool {
 	return kafka.IsMissing(err) && (topic == c.Topics.Alerts || topic == c.Topics.Methylation)
+}
+
+// unreadable has the page show why a topic can't be read. Of an optional one that nobody has made nothing is shown, nor what kept the page from
+// asking for it before: brokers that were away, say.
+func (c *Config) unreadable(v *monitor.View, topic string, err error) {
+	if c.idle(topic, err) {
+		err = nil
+	}
+	v.Unreadable(topic, err)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/monitor"
 	"github.com/porestream/porestream/stream"
 )
 
@@ -31,13 +32,20 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestIdle: that an optional topic isn't there is no fault of the page; that it can't be read is, and so is that another one isn't there.
-func TestIdle(t *testing.T) {
+// TestUnreadable: that an optional topic isn't there is no fault of the page, also where brokers were away before; that it can't be read is, and so is that
+// another one isn't there.
+func TestUnreadable(t *testing.T) {
 	cfg := Config{Topics: stream.NewTopics("p-")}
 	missing, refused := fmt.Errorf("topic x does not exist: %w", kafka.UnknownTopicOrPartition), fmt.Errorf("asking for topic x: %w", kafka.TopicAuthorizationFailed)
 	for topic, optional := range map[string]bool{"p-methylation": true, "p-alerts": true, "p-variants": false, "p-status": false} {
-		assert.Equal(t, optional, cfg.idle(topic, missing), topic)
-		assert.False(t, cfg.idle(topic, refused), topic)
+		view := monitor.NewView(cfg.Topics, monitor.Limits{})
+		shown := func(err error) bool {
+			cfg.unreadable(view, topic, err)
+			return len(view.Summary(time.Now()).Unreadable) > 0
+		}
+		assert.Equal(t, !optional, shown(missing), topic)
+		assert.True(t, shown(refused), topic)
+		assert.Equal(t, !optional, shown(missing), topic)
 	}
 }
 
