@@ -61,7 +61,7 @@ calculating := align align/hts/cram/codec annotate/haplotype annotate/hgvs annot
 	internal/porefit modbase/motif modbase/pileup modbase/record modbase/stage signal/hdf5 signal/internal/inflate signal/internal/runinfo simulate simulate/eventalign simulate/squiggle \
 	variant variant/eval variant/phase vcf vcf/filter vrs watchlist
 # Those whose own tests start none either, and which the goroutines of others share: in those others' tests the race detector looks at them.
-shared := align/hts align/hts/cram deploy/sizing demux modbase/aligned monitor scripts/dist signal/fast5 stream/snapshot variant/carryover watchlist/stage
+shared := align/hts align/hts/cram deploy/sizing demux modbase/aligned monitor scripts/dist signal/fast5 signal/vbz stream/snapshot variant/carryover watchlist/stage
 # Of these the race detector looks at all tests but those that calculate for long (testenv.CalculatesLong), and all are tested without it, too.
 twice := annotate genes internal/pipeline
 # What these start is built without the race detector in any case; the brokers and clients that they have at hand are in others' tests.
@@ -79,12 +79,14 @@ AT_ONCE ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # make lint vets. go test would do it once more, with the dependencies of every package, and again for the race detector. What debuggers read
 # takes two fifths of the time that linking a test takes.
 unvetted := -vet=off -ldflags=-w
+# Every night nothing is taken from go test's cache.
+anew := $(if $(PORESTREAM_TEST_ALL),-count 1)
 # $(call gotest,PACKAGES,FLAGS,NAME)
 ifdef RERUN
 gotest = $(tools)/gotestsum --format pkgname --hide-summary skipped --rerun-fails=$(RERUN) --rerun-fails-max-failures 4 --jsonfile .cache/tests-$3.json \
-	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(unvetted) -p $(AT_ONCE) $2 -timeout 40m
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race --rerun-fails-report .cache/failed-once-$3 --packages "$1" -- $(unvetted) $(anew) -p $(AT_ONCE) $2 -timeout 40m
 else
-gotest = $(GO) test $(unvetted) -p $(AT_ONCE) $2 -timeout 40m $1
+gotest = $(GO) test $(unvetted) $(anew) -p $(AT_ONCE) $2 -timeout 40m $1
 endif
 test: tests-begin ## run all tests; RACE=1 with the race detector, RERUN=1 gives those that fail a second chance, and names them
 	@for part in programs calculating others; do $(MAKE) --no-print-directory test-$$part || exit; done
@@ -154,7 +156,8 @@ nightly: ## what takes longer than a change should wait for: all of CI, chaos of
 	$(MAKE) --no-print-directory soak MINUTES=20
 	$(MAKE) --no-print-directory fuzz
 
-chaos-planted: deps ## show that the chaos suite catches each planted bug
+chaos-planted: deps ## show that the chaos suite catches each planted bug, and that planted faults of ONNX Runtime are survived
+	$(GO) test $(unvetted) -tags planted -count 1 -run '^TestPlantedFaults$$' ./basecall/infer ./variant/network
 	$(GO) test $(unvetted) -tags planted -count 1 -v -run TestEveryPlantedBugIsCaught ./chaos/virtual
 
 chaos-virtual: deps ## thousands of crashes and rebalances in virtual time, SEEDS runs of VIRTUAL_MINUTES
