@@ -305,7 +305,7 @@ func TestHaplotypesReportedAgain(t *testing.T) {
 }
 
 // TestEndsWaitForHaplotypes: the end of a run comes behind its counts by haplotype; what is reported of fewer runs doesn't bring it about, and that nothing
-// comes is reported, once.
+// comes is reported, once. What is reported of runs that had ended before haplotypes were asked for is counted, too.
 func TestEndsWaitForHaplotypes(t *testing.T) {
 	s := newScene(t, 1, 40)
 	var log bytes.Buffer
@@ -318,8 +318,10 @@ func TestEndsWaitForHaplotypes(t *testing.T) {
 	ends, counts := make(map[string]int), 0
 	// waiting is the ends of runs that have to wait: of a sample's two runs the one that ends first doesn't, as the sample goes on in the other one.
 	waiting := func() int { return min(ends["run-0"], ends["run-1"]) + ends["run-2"] }
+	var handled [][]byte
 	handle := func(values ...[]byte) {
 		for ; len(values) > 0; values = values[1:] {
+			handled = append(handled, values[0])
 			for _, e := range statetest.Handle(t, h, stream.Record{Topic: "reads", Value: values[0]}) {
 				for _, o := range e.Outs {
 					if o.Topic == "reads" {
@@ -342,6 +344,7 @@ func TestEndsWaitForHaplotypes(t *testing.T) {
 		handle(rec.Value)
 	}
 	require.Zero(t, waiting()+counts)
+	before := handled
 	begin := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	for after := time.Duration(0); after <= 3*time.Minute; after += 2 * time.Second {
 		require.NoError(t, h.(stream.Ticker).Tick(t.Context(), begin.Add(after), new(statetest.Recorder)))
@@ -357,6 +360,19 @@ func TestEndsWaitForHaplotypes(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"run-0": 3, "run-1": 3, "run-2": 3}, ends, "in three partitions")
 	require.Positive(t, counts)
+
+	reported := counts
+	h, err = New(cfg)("reads", 0, 1)
+	require.NoError(t, err)
+	for _, value := range before {
+		require.NoError(t, h.Replay(t.Context(), stream.Record{Topic: "reads", Value: value}))
+	}
+	counts, ends = 0, make(map[string]int)
+	for _, o := range outs {
+		handle(o.Value)
+	}
+	require.Equal(t, reported, counts)
+	require.Equal(t, 3, ends["run-2"])
 }
 
 // TestBadHaplotypes: what can't be right goes to the dead letters and leaves no trace.

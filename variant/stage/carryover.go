@@ -778,6 +778,11 @@ func (w worker) Tick(ctx context.Context, now time.Time, emit stream.Emitter) er
 	w.handler.replayed = false
 	w.handler.motifsTick(now)
 	outs, err := w.handler.carryOverTick()
+	if err == nil {
+		var haplotypes []stream.Out
+		haplotypes, err = w.handler.haplotypesTick(now)
+		outs = append(outs, haplotypes...)
+	}
 	w.handler.mu.Unlock()
 	if err != nil || len(outs) == 0 {
 		return err

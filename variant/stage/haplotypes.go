@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,13 +28,15 @@ import (
 // and of those beside it that the reads reach, and then to those of all partitions that this was everything. The records go over the topic of reads, as
 // the other stage's do.
 //
-// Consequences: what is reported is a function of the set of reads, and reported again only if it has changed. A read over three regions, of more
+// Consequences: what is reported is a function of the set of reads, and reported again only if it has changed. The worker sees on the topic that its report is
+// there. Where it isn't, as the run's end was dealt with by a processor that reports none and was only folded in again, it is reported once more: later, or with
+// the sample's next run. A read over three regions, of more
 // than a million bases, may be of another haplotype at its ends than in a file.
 
 const (
 	haplotypesSection = "haplotypes"
 	// haplotypesPart is the newest version of the section.
-	haplotypesPart = 1
+	haplotypesPart = 2
 	// taggedPerRecord bounds the reads of a record, of some 25 bytes each.
 	taggedPerRecord = 20_000
 	// knownPerRecord is how many samples one record has.
@@ -44,6 +47,7 @@ const (
 type sentHaplotypes struct {
 	runs    []string // whose reads all are in what was reported; none: nothing was
 	digests map[sentKey][8]byte
+	unheard bool // that this was everything hasn't come back over the topic
 }
 
 // sentKey is a region, and one whose reads it reports on.
@@ -70,13 +74,52 @@ func (h *handler) haplotypes(samples []string) ([]stream.Out, error) {
 	if !h.cfg.Haplotypes {
 		return nil, nil
 	}
+	h.haplotypesVersion++
+	return h.reportHaplotypes(samples, h.sentOf)
+}
+
+// hear notes that what this worker has reported is on the topic.
+func (h *handler) hear(m *streampb.HaplotypesKnown) {
+	if m.GetSource() != uint32(h.partition) || m.GetSources() != uint32(h.partitions) {
+		return
+	}
+	for _, s := range m.GetSamples() {
+		if t := h.sent[s.GetSample()]; t != nil && slices.Equal(t.runs, s.GetRuns()) {
+			t.unheard = false
+		}
+	}
+	h.haplotypesVersion++
+}
+
+// haplotypesTick reports everything once more of samples whose report isn't on the topic although it should be. The state stays as it is: it follows from
+// records alone.
+func (h *handler) haplotypesTick(now time.Time) ([]stream.Out, error) {
+	var samples []string
+	for sample, t := range h.sent {
+		if t.unheard && h.settled(sample) {
+			samples = append(samples, sample)
+		}
+	}
+	if !h.unheard.Overdue(now, len(samples) > 0) {
+		return nil, nil
+	}
+	slices.Sort(samples)
+	h.log.Info("haplotypes of reads are reported of samples whose runs had ended before: the topic has no report of them", "samples", samples)
+	return h.reportHaplotypes(samples, func(sample string) *sentHaplotypes {
+		return &sentHaplotypes{digests: maps.Clone(h.sent[sample].digests), unheard: true}
+	})
+}
+
+// reportHaplotypes returns what is new to the other stage, which knows of a sample what sent gives.
+func (h *handler) reportHaplotypes(samples []string, sent func(sample string) *sentHaplotypes) ([]stream.Out, error) {
 	var outs []stream.Out
 	var known []*streampb.SampleRuns
 	for _, sample := range samples {
-		t, runs := h.sentOf(sample), h.markers.RunsOf(sample)
+		t, runs := sent(sample), h.markers.RunsOf(sample)
 		news := !slices.Equal(t.runs, runs)
+		again := news && t.unheard
 		for _, key := range h.sampleRegions(sample) {
-			records, err := h.send(key, t)
+			records, err := h.send(key, t, again)
 			if err != nil {
 				return nil, err
 			}
@@ -84,11 +127,10 @@ func (h *handler) haplotypes(samples []string) ([]stream.Out, error) {
 			outs = append(outs, records...)
 		}
 		if news {
-			t.runs = runs
+			t.runs, t.unheard = runs, true
 			known = append(known, &streampb.SampleRuns{Sample: sample, Runs: runs})
 		}
 	}
-	h.haplotypesVersion++
 	slices.SortFunc(known, func(a, b *streampb.SampleRuns) int { return cmp.Compare(a.GetSample(), b.GetSample()) })
 	for chunk := range slices.Chunk(known, knownPerRecord) {
 		value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_HaplotypesKnown{HaplotypesKnown: &streampb.HaplotypesKnown{
@@ -104,8 +146,8 @@ func (h *handler) haplotypes(samples []string) ([]stream.Out, error) {
 	return outs, nil
 }
 
-// send returns what is new of the haplotypes that a region knows, for itself and the regions beside it.
-func (h *handler) send(key regionKey, t *sentHaplotypes) ([]stream.Out, error) {
+// send returns what is new of the haplotypes that a region knows, for itself and the regions beside it; again: what isn't, too.
+func (h *handler) send(key regionKey, t *sentHaplotypes, again bool) ([]stream.Out, error) {
 	contig, err := h.contig(key)
 	if err != nil {
 		return nil, err
@@ -136,7 +178,7 @@ func (h *handler) send(key regionKey, t *sentHaplotypes) ([]stream.Out, error) {
 				return nil, err
 			}
 		}
-		if t.digests[at] == digest {
+		if t.digests[at] == digest && (!again || len(reads) == 0) {
 			continue
 		}
 		t.digests[at] = digest
@@ -195,7 +237,7 @@ func (h *handler) appendHaplotypes(b []byte) []byte {
 	b = packed.AppendLen(append(b, haplotypesPart), len(h.sent))
 	for _, sample := range slices.Sorted(maps.Keys(h.sent)) {
 		t := h.sent[sample]
-		b = packed.AppendStrings(packed.AppendBytes(b, sample), t.runs)
+		b = packed.AppendBool(packed.AppendStrings(packed.AppendBytes(b, sample), t.runs), t.unheard)
 		b = packed.AppendLen(b, len(t.digests))
 		for _, key := range slices.SortedFunc(maps.Keys(t.digests), sentKey.compare) {
 			digest := t.digests[key]
@@ -208,10 +250,14 @@ func (h *handler) appendHaplotypes(b []byte) []byte {
 
 func (h *handler) restoreHaplotypes(b []byte) error {
 	in := packed.NewReader(b)
-	in.Version(haplotypesPart)
+	version := in.Version(haplotypesPart)
 	for range in.Count(1) {
 		t := h.sentOf(in.String(maxName))
 		t.runs = in.Strings(maxName)
+		t.unheard = len(t.runs) > 0 // nobody noted it before version 2
+		if version > 1 {
+			t.unheard = in.Bool()
+		}
 		for range in.Count(1) {
 			key := sentKey{in.String(maxName), uint32(in.Uint(math.MaxUint32)), uint32(in.Uint(math.MaxUint32))}
 			var digest [8]byte

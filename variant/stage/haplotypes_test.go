@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/genome"
@@ -147,6 +149,87 @@ func TestHaplotypesAreReported(t *testing.T) {
 	}
 }
 
+// TestHaplotypesOfRunsBefore: of a run whose end was dealt with where nobody reports haplotypes, and that is only folded in again, everything is reported once
+// the partition has been live for a while, or when another run of the sample has ended; once it is on the topic, nothing is reported again.
+func TestHaplotypesOfRunsBefore(t *testing.T) {
+	g, segments := twoCopies(t, "run-1", 80)
+	late := segments[len(segments)-1]
+	const pairs = 4 // of regions
+	// count is how many reports there are of regions, and to how many partitions it is said that these were all.
+	count := func(emitted []statetest.Emission) (reports int, known [][]byte) {
+		for _, e := range emitted {
+			for _, o := range e.Outs {
+				if o.Topic != "reads" {
+					continue
+				}
+				m, err := stream.DecodeReads(o.Value)
+				require.NoError(t, err)
+				if m.GetHaplotypesKnown() != nil {
+					known = append(known, o.Value)
+				} else {
+					require.NotNil(t, m.GetReadHaplotypes())
+					reports++
+				}
+			}
+		}
+		return reports, known
+	}
+	live := func(h stream.Handler, values ...[]byte) (emitted []statetest.Emission) {
+		for _, rec := range records(values) {
+			emitted = append(emitted, statetest.Handle(t, h, rec)...)
+		}
+		return emitted
+	}
+	next := func() [][]byte {
+		s := proto.CloneOf(late)
+		s.Run = "run-2"
+		return runValues(t, "run-2", "s", []*streampb.Segment{s})
+	}
+	begin := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	ticks := func(h stream.Handler) []statetest.Emission {
+		emit := new(statetest.Recorder)
+		for after := time.Duration(0); after <= 3*time.Minute; after += 2 * time.Second {
+			require.NoError(t, h.(stream.Ticker).Tick(t.Context(), begin.Add(after), emit))
+			require.True(t, after >= time.Minute || len(emit.Emissions) == 0, "after %v", after)
+		}
+		return emit.Emissions
+	}
+	before := func() stream.Handler {
+		h := reporting(t, g)
+		for _, rec := range records(runValues(t, "run-1", "s", segments)) {
+			require.NoError(t, h.Replay(t.Context(), rec))
+		}
+		return h
+	}
+
+	h := before()
+	state := statetest.Snapshot(t, h)
+	reports, known := count(ticks(h))
+	require.Equal(t, pairs, reports)
+	require.Len(t, known, 5)
+	require.Equal(t, state, statetest.Snapshot(t, h), "a tick is no record")
+	restored := reporting(t, g)
+	statetest.Restore(t, restored, state)
+	reports, _ = count(ticks(restored))
+	require.Equal(t, pairs, reports)
+	require.Empty(t, live(h, known[2])[0].Outs)
+	require.Empty(t, ticks(h))
+	reports, _ = count(live(h, next()...))
+	require.Positive(t, reports)
+	require.Less(t, reports, pairs, "the other region has no read more")
+
+	reports, known = count(live(before(), next()...))
+	require.Equal(t, pairs, reports)
+	require.Len(t, known, 5)
+
+	state[haplotypesSection] = strings.Replace(state[haplotypesSection], "run-1\x01", "run-1", 1) // as version 1 has it
+	state[haplotypesSection] = "\x01" + state[haplotypesSection][1:]
+	old := reporting(t, g)
+	statetest.Restore(t, old, state)
+	reports, _ = count(ticks(old))
+	require.Equal(t, pairs, reports)
+}
+
 // TestLawWithHaplotypes: a handler that is lost and restored reports what one reports that is not.
 func TestLawWithHaplotypes(t *testing.T) {
 	g, segments := twoCopies(t, "run-1", 60)
@@ -155,6 +238,11 @@ func TestLawWithHaplotypes(t *testing.T) {
 		values = append(values, segmentValue(t, s))
 	}
 	values = append(values, markerValue(t, "run-1", "s", 0, 1, true), markerValue(t, "run-1", "s", 0, 1, true))
+	own, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_HaplotypesKnown{HaplotypesKnown: &streampb.HaplotypesKnown{
+		Source: 2, Sources: 5, Samples: []*streampb.SampleRuns{{Sample: "s", Runs: []string{"run-1"}}},
+	}}})
+	require.NoError(t, err)
+	values = append(values, own, markerValue(t, "run-1", "s", 0, 1, true))
 	reported := 0
 	for _, o := range statetest.Law(t, func() stream.Handler { return reporting(t, g) }, records(values), 5, 1) {
 		if o.Topic == "reads" {

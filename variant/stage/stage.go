@@ -123,6 +123,7 @@ type handler struct {
 	wait                  stream.Wait                // of runs, for motifs
 	sent                  map[string]*sentHaplotypes // of haplotypes, by sample
 	haplotypesVersion     uint64                     // of their section
+	unheard               stream.Wait                // for what was reported to be on the topic
 	answering             answering
 	asking                asking
 	mostAssessed          int      // alleles; see maxAssessed
@@ -166,7 +167,10 @@ func (h *handler) fold(rec stream.Record) ([]stream.Out, error) {
 		return nil, nil
 	case *streampb.ReadRecord_Model:
 		return nil, h.model(body.Model)
-	case *streampb.ReadRecord_ModifiedCalls, *streampb.ReadRecord_ModifiedPlaces, *streampb.ReadRecord_ReadHaplotypes, *streampb.ReadRecord_HaplotypesKnown:
+	case *streampb.ReadRecord_HaplotypesKnown:
+		h.hear(body.HaplotypesKnown)
+		return nil, nil
+	case *streampb.ReadRecord_ModifiedCalls, *streampb.ReadRecord_ModifiedPlaces, *streampb.ReadRecord_ReadHaplotypes:
 		// of, or for, the stage that counts modified bases
 		return nil, nil
 	case *streampb.ReadRecord_ModifiedMotifs:
