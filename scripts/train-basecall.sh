@@ -40,9 +40,9 @@ PYTHON
 [ -z "$missing" ] || fail "$TRAIN_DATA lacks what $recipe is trained and judged on: $missing"
 
 venv=.cache/train
-[ -x $venv/bin/python ] || python3 -m venv $venv
 $venv/bin/python -c 'import h5py, mappy, numba, numpy, onnx, onnxruntime, pod5, pyslow5, torch, vbz_h5py_plugin' 2>/dev/null ||
-	$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall
+	{ python3 -m venv $venv && # also where CI has made it, which leaves pip out
+		$venv/bin/python -m pip install --quiet --disable-pip-version-check -e train/basecall; } || fail "what trains can't be installed into $venv"
 work=${TRAIN_WORK:-.cache/train-basecall/$RECIPE}
 mkdir -p "$work"
 judge=()
