@@ -82,8 +82,12 @@ func (f *MethylationFold) Haplotypes(sample string) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Rows calls yield with the rows of a sample's haplotype, 0 for all of its reads, in the order of a pile-up's, contigs in the order that rank gives.
+// Rows calls yield with the rows of a sample's haplotype, 0 for all of its reads, in the order of a pile-up's, contigs in the order that rank gives. That
+// nothing was counted by haplotype is an error: no rows would read as if no base of it were modified.
 func (f *MethylationFold) Rows(sample string, haplotype int, rank func(contig string) int, yield func(contig string, row *pileup.Row) error) error {
+	if haplotype > 0 && len(f.Haplotypes(sample)) == 0 {
+		return fmt.Errorf("sample %s has no counts by haplotype: they come when its runs have ended, where reads of two copies differ, and processors have --methylation-haplotypes", sample)
+	}
 	var list []*methylation.Stretch
 	for _, s := range f.latest {
 		if s.Sample == sample && s.Haplotype == haplotype && len(s.Sites.Pos) > 0 {
@@ -162,9 +166,13 @@ func (f *MethylationFold) WriteMotifs(ctx context.Context, w io.Writer, sample s
 	return err
 }
 
-// writeMethylation writes a sample's methylation.bed, that of each haplotype that was counted, its motifs, and a bedGraph for each modification and strand.
+// writeMethylation writes a sample's methylation.bed, those of both haplotypes if they were counted, its motifs, and a bedGraph for each modification and strand.
 func (r *Result) writeMethylation(ctx context.Context, path func(name string) string, sample string) (err error) {
-	for _, haplotype := range append([]int{0}, r.Methylation.Haplotypes(sample)...) {
+	counted := []int{0}
+	if len(r.Methylation.Haplotypes(sample)) > 0 {
+		counted = append(counted, 1, 2) // of one there may be nothing
+	}
+	for _, haplotype := range counted {
 		name := "methylation.bed"
 		if haplotype > 0 {
 			name = fmt.Sprintf("methylation.%d.bed", haplotype)

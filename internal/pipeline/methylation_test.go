@@ -69,3 +69,30 @@ func TestMotifsOfCounts(t *testing.T) {
 		})
 	}
 }
+
+// TestRowsOfHaplotypes: where nothing was counted by haplotype there is an error; where one has no reads, the other's counts are there and it has no rows.
+func TestRowsOfHaplotypes(t *testing.T) {
+	rank := func(string) int { return 0 }
+	fold := NewMethylationFold(1)
+	for _, haplotype := range []int{0, 1} {
+		s := methylation.Stretch{
+			SchemaVersion: methylation.SchemaVersion, Run: "r", Sample: "s", Revision: 1, Status: methylation.Final, Haplotype: haplotype,
+			Stretch: event.Stretch{Contig: "c", Pos: 1, End: 4096}, Code: "m", Sites: methylation.NewSites(),
+		}
+		s.Sites.Add(&pileup.Row{Pos: 7, Strand: pileup.Plus, Modified: 3})
+		out, err := s.Record("methylation")
+		require.NoError(t, err)
+		_, err = fold.Add(stream.Record{Topic: out.Topic, Key: out.Key, Value: out.Value, Headers: out.Headers})
+		require.NoError(t, err)
+		for of, rows := range []int{1, haplotype, 0} {
+			var text bytes.Buffer
+			err := fold.WriteBedMethyl(&text, "s", of, rank)
+			if of > 0 && haplotype == 0 {
+				require.ErrorContains(t, err, "sample s has no counts by haplotype")
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, rows, strings.Count(text.String(), "\n"), "haplotype %d", of)
+		}
+	}
+}
