@@ -12,6 +12,11 @@ const (
 	triesOfRun = 1 << 16
 	triesOfEnd = 1 << 22
 	leastTries = 8
+
+	// Rows of scores are narrow, and what each takes isn't: so many pairs are tried of any model at most, and so many passed by for an output.
+	pairsOfRun = 1 << 10
+	pairsOfEnd = 1 << 13
+	mostPassed = 1 << 16
 )
 
 // Guarded is what the model says of an output, and never SUSCEPTIBLE where a codon that isn't known could make it another class.
@@ -26,7 +31,7 @@ const (
 // tried, of those first that bring it nearest; both codons of a pair that changes it are Missing.
 //
 // Consequences: pairs of other residues, and three codons, aren't tried. If there are more residues than a bound, which is higher once the
-// runs have ended, none is tried and all these codons are Missing; as many pairs as the bound again, for all outputs together, are tried of more. Outputs with classes of their own have no
+// runs have ended, none is tried and all these codons are Missing; as many pairs as the bound again, and a few thousand at most, for all outputs together, are tried of more. Outputs with classes of their own have no
 // lowest one, and are left as they are.
 func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
@@ -41,9 +46,9 @@ func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 			open, residues = append(open, c), residues+k
 		}
 	}
-	most := triesOfRun
+	most, mostPairs := triesOfRun, pairsOfRun
 	if final {
-		most = triesOfEnd
+		most, mostPairs = triesOfEnd, pairsOfEnd
 	}
 	most = max(leastTries, most/m.Width())
 	many := residues > most
@@ -71,7 +76,7 @@ func (j *Prediction) Guarded(n Network, out int, final bool) (Answer, error) {
 		}
 	}
 	if len(a.Missing) == 0 {
-		missing, err := j.tryPairs(n, out, nearest, most)
+		missing, err := j.tryPairs(n, out, nearest, min(most, mostPairs))
 		if err != nil {
 			return Answer{}, err
 		}
@@ -97,7 +102,9 @@ func (j *Prediction) tryPairs(n Network, out int, nearest []choice, most int) ([
 	m, o := j.model, &j.model.Manifest.Outputs[out]
 	slices.SortStableFunc(nearest, func(a, b choice) int { return cmp.Compare(b.number, a.number) })
 	var asked, anew []pair
-	for second := 1; second < len(nearest) && len(asked) < most; second++ {
+	passed := 0
+	for second := 1; second < len(nearest) && len(asked) < most && passed < mostPassed; second++ {
+		passed += second
 		for first := range second {
 			a, b := nearest[first], nearest[second]
 			if a.codon > b.codon {
@@ -116,12 +123,15 @@ func (j *Prediction) tryPairs(n Network, out int, nearest []choice, most int) ([
 	if len(anew) > 0 {
 		with := *j.genotype
 		inputs := make([]float32, 0, len(anew)*m.Width())
+		with.Sites = slices.Clone(j.genotype.Sites)
 		for _, p := range anew {
-			with.Sites = slices.Clone(j.genotype.Sites)
 			for i := 0; i < len(p); i += 2 {
 				with.Sites[p[i]] = Site{Known: true, Shares: []Share{{Residue: m.residues[p[i]][p[i+1]], Share: 1}}, Depth: with.Sites[p[i]].Depth}
 			}
 			inputs = m.input(inputs, &with, -1, 0)
+			for _, c := range [...]int{p[0], p[2]} {
+				with.Sites[c] = j.genotype.Sites[c]
+			}
 		}
 		numbers, err := m.compute(n, len(anew), inputs)
 		if err != nil {

@@ -114,6 +114,28 @@ func TestGuardedWithinBounds(t *testing.T) {
 	}
 }
 
+// TestGuardedPairsOfScores: rows of scores are narrow, so the numbers of the input don't bound their work; pairs are bounded for themselves.
+func TestGuardedPairsOfScores(t *testing.T) {
+	var terms strings.Builder
+	for c := range 300 + 10 {
+		fmt.Fprintf(&terms, "s\tRT:%dV\t1\n", c+1)
+	}
+	m := guarded(t, "score\ts\n", terms.String(), "max_missing = 0.99\n")
+	sites := make([]Site, len(m.Codons))
+	for i := range 10 { // known
+		sites[i] = Site{Known: true, Shares: []Share{{Residue: 'X', Share: 1}}}
+	}
+	for final, most := range map[bool]int{false: pairsOfRun, true: pairsOfEnd} {
+		n := &weighted{weights: []float32{0.01}} // even odds at 0.5
+		j, err := m.Score(n, &Genotype{Sites: sites})
+		require.NoError(t, err)
+		a, err := j.Guarded(n, 0, final)
+		require.NoError(t, err)
+		require.Equal(t, Susceptible, a.Class)
+		require.Equal(t, 1+300+most, n.rows)
+	}
+}
+
 // TestGuardedPairsOfOutputs: pairs that one output has had tried aren't tried again for another; of more than the bound those are that bring the class nearest to another one.
 func TestGuardedPairsOfOutputs(t *testing.T) {
 	var features strings.Builder

@@ -66,6 +66,7 @@ type frozen struct {
 	uses      map[string]int // of each operator's value, but for its shape
 	constants map[string]*constant
 	space     int // bytes of weights that the file has besides those that were read
+	asked     int // operators whose values were made, over all networks
 	// Of the network at hand.
 	g      *onnxgraph.Graph
 	values map[string]value
@@ -99,6 +100,11 @@ func buildFrozen(data []byte) (networks [][]byte, context int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	return t.build()
+}
+
+// build is buildFrozen of a graph that is parsed.
+func (t *frozen) build() (networks [][]byte, context int, err error) {
 	outputs, err := t.averaged()
 	if err != nil {
 		return nil, 0, err
@@ -122,6 +128,15 @@ func buildFrozen(data []byte) (networks [][]byte, context int, err error) {
 }
 
 var errNoGraph = errors.New("it is no frozen graph of TensorFlow")
+
+// What a file may have at most: more than any such network has. Each operator, input and number takes more memory than bytes in the file.
+const (
+	mostOperators  = 100_000
+	mostInputs     = 1000 // of an operator; so many attributes, too
+	mostIntegers   = 1 << 16
+	longestName    = 1000
+	mostOfPaddings = 1000 // operators that paddings are calculated by
+)
 
 // eachField gives the fields of an encoded message: what a varint is, or the bytes of another.
 func eachField(data []byte, do func(number protowire.Number, integer uint64, content []byte) error) error {
@@ -168,8 +183,11 @@ func parseFrozen(data []byte) (*frozen, error) {
 		if err != nil {
 			return err
 		}
-		if t.operators[o.name] != nil {
+		switch {
+		case t.operators[o.name] != nil:
 			return fmt.Errorf("it has two operators %q", o.name)
+		case len(t.operators) == mostOperators:
+			return fmt.Errorf("it has more than %d operators", mostOperators)
 		}
 		t.operators[o.name], t.last = o, o.name
 		if o.kind == "Shape" {
@@ -213,6 +231,12 @@ func parseOperator(data []byte) (*operator, error) {
 				return err
 			}
 			o.attributes[key] = v
+		}
+		switch {
+		case len(o.name) > longestName || len(o.kind) > longestName:
+			return fmt.Errorf("an operator's name or kind has more than %d letters", longestName)
+		case max(len(o.inputs), len(o.attributes)) > mostInputs:
+			return fmt.Errorf("operator %q has more than %d inputs or attributes", o.name, mostInputs)
 		}
 		return nil
 	})
@@ -263,7 +287,12 @@ func (o *operator) integers(key string) (list []uint64) {
 				if n < 0 {
 					return errNoGraph
 				}
-				list, packed = append(list, v), packed[n:]
+				if list, packed = append(list, v), packed[n:]; len(list) > mostIntegers {
+					return errNoGraph
+				}
+			}
+			if len(list) > mostIntegers {
+				return errNoGraph
 			}
 			return nil
 		})
@@ -425,7 +454,12 @@ func (t *frozen) stored(o *operator) *constant {
 				if n < 0 {
 					return errNoGraph
 				}
-				given, bytes = append(given, float64(int32(v))), bytes[n:]
+				if given, bytes = append(given, float64(int32(v))), bytes[n:]; len(given) > mostIntegers {
+					return errNoGraph
+				}
+			}
+			if len(given) > mostIntegers {
+				return errNoGraph
 			}
 		}
 		return nil
@@ -433,6 +467,7 @@ func (t *frozen) stored(o *operator) *constant {
 		return nil
 	}
 	if len(content) == 4*elements {
+		c.data = make([]float64, 0, elements)
 		for i := range elements {
 			bits := binary.LittleEndian.Uint32(content[4*i:])
 			if kind == typeFloat {
@@ -496,7 +531,10 @@ func (t *frozen) value(name string, depth int) (value, error) {
 		return value{}, fmt.Errorf("operator %q is used, and not there", name)
 	case depth > maxOperators:
 		return value{}, fmt.Errorf("more than %d operators are behind each other", maxOperators)
+	case t.asked == len(t.operators): // a hundred networks could be the same one
+		return value{}, errors.New("the networks that it averages share operators, which are not known to do so")
 	}
+	t.asked++
 	v, err := t.operation(o, depth)
 	if err != nil {
 		return value{}, err
@@ -738,6 +776,9 @@ func (t *frozen) padding(name string) int {
 		o := t.operators[at]
 		if o == nil || o.kind == "Shape" || seen[at] {
 			continue
+		}
+		if len(seen) == mostOfPaddings {
+			return -1
 		}
 		seen[at] = true
 		queue = append(queue, o.inputs...)
