@@ -220,6 +220,18 @@ func (f *finder) choose(ctx context.Context, given int) (*finder, error) {
 		return f.learn(ctx, gracilibacterial, rounds)
 	case best.code.table == bacterial && found.scans():
 		return f.learn(ctx, standard, rounds)
+	case best.code.table == bacterial && found.few():
+		scanned, err := f.learn(ctx, standard, rounds)
+		if err != nil {
+			return nil, err
+		}
+		list, err := scanned.report(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(list, func(g Gene) bool { return g.Slips }) {
+			return scanned, nil
+		}
 	}
 	return found, nil
 }
@@ -257,23 +269,33 @@ const (
 	bindingAt = .5
 )
 
-// scans reports whether the ribosome seems to scan for the first ATG, as in the eukaryotes that a virus lives in: no other start, and no binding
-// sites before them.
-func (f *finder) scans() bool {
+// viral reports whether the genome may be one of a virus of eukaryotes: it is short, and no gene has another start than ATG.
+func (f *finder) viral() bool {
 	bases := 0
 	for _, p := range f.pieces {
 		bases += p.length
 	}
-	clear, binding := 0, 0.0
+	return bases <= mostViral && !slices.ContainsFunc(f.began, func(c startContext) bool { return c.kind != startATG })
+}
+
+// scans reports whether the ribosome seems to scan for the first ATG, as in the eukaryotes that a virus lives in: no other start, and no binding
+// sites before them.
+func (f *finder) scans() bool {
+	if len(f.began) < fewest || !f.viral() {
+		return false
+	}
+	binding := 0.0
 	for i := range f.began {
-		if f.began[i].kind != startATG {
-			return false
-		}
-		clear++
 		v, _ := f.starts.binding(f.began[i].base[:], flankUp)
 		binding += v
 	}
-	return bases <= mostViral && clear >= fewest && binding/float64(clear) < bindingAt
+	return binding/float64(len(f.began)) < bindingAt
+}
+
+// few reports whether a virus may have too few genes to say by their binding sites: chance puts one before one or two, such as AGGAGA before gag of HIV-1. Such a genome is
+// read as that of a virus of eukaryotes only if the ribosome slips from one of its long genes into another, as in retroviruses.
+func (f *finder) few() bool {
+	return len(f.began) > 1 && len(f.began) < fewest && f.viral()
 }
 
 // learn finds genes by the prior and learns from them, again and again.
