@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
@@ -78,6 +80,9 @@ func (h *handler) receiveHaplotypes(m *streampb.ReadHaplotypes) ([]stream.Out, e
 	key := regionKey{m.GetSample(), m.GetContig(), m.GetRegion()}
 	from := 1 + int(int64(m.GetOf())-int64(m.GetRegion()))
 	part := int(m.GetPart())
+	if t := h.phased[key]; part > 0 && t != nil && part < len(t.from[from]) && proto.Equal(m, t.from[from][part]) {
+		return nil, nil // delivered twice
+	}
 	if t := h.phased[key]; part > 0 && (t == nil || len(t.from[from]) != part || t.from[from][0].GetParts() != m.GetParts()) {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("haplotypes of reads of region %d of %s: part %d comes without those before it", m.GetRegion(), m.GetContig(), part)}
 	}

@@ -399,3 +399,28 @@ func TestBadHaplotypes(t *testing.T) {
 		require.Equal(t, before, statetest.Snapshot(t, h), reason)
 	}
 }
+
+// TestHaplotypesDeliveredTwice: of two workers that say the same at once, as may be where records are delivered at least once, parts come twice, in any order of the
+// two. What is known is what one of them says, and none is refused.
+func TestHaplotypesDeliveredTwice(t *testing.T) {
+	s := newScene(t, 1, 20)
+	cfg := config(s, Filter{Percentile: 0.1})
+	cfg.Haplotypes = true
+	known := func(parts ...uint32) map[string]string {
+		h, err := New(cfg)("reads", 0, 1)
+		require.NoError(t, err)
+		for _, part := range parts {
+			value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_ReadHaplotypes{ReadHaplotypes: &streampb.ReadHaplotypes{
+				Sample: "a", Contig: "two", Part: part, Parts: 3, Reads: bytes.Repeat([]byte{byte(part)}, 16), PhaseSets: []int64{7}, Haplotypes: []uint32{part % 2}, Weights: []uint64{1},
+			}}})
+			require.NoError(t, err)
+			_, err = h.(worker).Folder.Fold(stream.Record{Topic: "reads", Value: value})
+			require.NoError(t, err)
+		}
+		return statetest.Snapshot(t, h)
+	}
+	want := known(0, 1, 2)
+	for _, parts := range [][]uint32{{0, 0, 1, 1, 2, 2}, {0, 1, 0, 1, 1, 2, 2}, {0, 1, 2, 0, 1, 2}, {0, 1, 2, 2, 1}} {
+		require.Equal(t, want, known(parts...), "parts %v", parts)
+	}
+}
