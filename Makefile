@@ -196,7 +196,7 @@ eval-splice: build ## score variants by OpenSpliceAI's networks and compare with
 	@./scripts/eval-splice.sh
 
 eval-biomarker: export DATA ?=
-eval-biomarker: ## cross-validate a biomarker model beside the rules of its tables, from DATA: RECIPE=hiv1-pol or another of train/biomarker/recipes; MODEL=FOLDER also writes it
+eval-biomarker: ## cross-validate a biomarker model beside the rules of its tables, from DATA: RECIPE=hiv1-pol or another of train/biomarker/recipes; MODEL=FOLDER also writes it; DEVICES=cuda trains on GPUs
 	@./scripts/eval-biomarker.sh
 
 genes-prior: ## make the prior of gene finding from the annotated genomes in GENES_DATA

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cross-validates a biomarker model and prints its table: what make eval-biomarker runs. DATA names the folder that the recipe's paths start from,
 # RECIPE a recipe of train/biomarker/recipes or a file, OUT where checkpoints and the report go, PYTHON a Python with PyTorch, MODEL a folder to write
-# a model to that is trained on everything. Run again, it goes on where it was.
+# a model to that is trained on everything, DEVICES where networks are trained (cpu, cuda, cuda:0,1, auto). Run again, it goes on where it was.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() {
@@ -24,5 +24,5 @@ fi
 command -v "$python" >/dev/null || fail "PYTHON: $python can't be run"
 python=$(realpath --no-symlinks "$(command -v "$python")")
 run() { PYTHONPATH=train/biomarker "$python" -m biomarker_train "$@"; }
-run evaluate "$recipe" --data "$DATA" --work "$out"
-[ -z "${MODEL:-}" ] || run train "$recipe" --data "$DATA" --work "$out" --model "$MODEL"
+run evaluate "$recipe" --data "$DATA" --work "$out" --devices "${DEVICES:=cpu}"
+[ -z "${MODEL:-}" ] || run train "$recipe" --data "$DATA" --work "$out" --model "$MODEL" --devices "$DEVICES"

@@ -4,7 +4,8 @@
 - :mod:`.tables`, :mod:`.rules`: isolates, who belongs together, scores by rule
 - :mod:`.encoding`: isolates as numbers, and codons that an unfinished run leaves out
 - :mod:`.completion`, :mod:`.linear`: what missing codons probably have, and regressions
-- :mod:`.network`, :mod:`.training`, :mod:`.calibration`: the network, the loop, probabilities
+- :mod:`.network`, :mod:`.member`, :mod:`.training`, :mod:`.calibration`: the network, its loop, several together, probabilities
+- :mod:`.devices`, :mod:`.processes`, :mod:`.energy`: GPUs and cores, several processes, what training costs
 - :mod:`.peers`: what a model is compared with
 - :mod:`.metrics`, :mod:`.evaluation`, :mod:`.markers`: how good it is, and what speaks for what
 - :mod:`.export`: the folder that package watchlist/biomarker reads

@@ -6,6 +6,10 @@ import argparse
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .processes import Processes
 
 log = logging.getLogger("biomarker_train")
 
@@ -29,6 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
                 "model": "folder of the model to write",
             }
             sub.add_argument(f"--{folder}", type=Path, required=True, help=what[folder])
+        sub.add_argument(
+            "--devices",
+            default="cpu",
+            help="where networks are trained: cpu (default), cuda (all GPUs), cuda:0,1 or auto (GPUs, if any)",
+        )
+        sub.add_argument("--processes", type=int, default=1, help="on processor cores: how many share each batch (default 1)")
+        sub.add_argument(
+            "--precision", choices=("fp32", "bf16"), help="of inner values (default: bf16 on GPUs that have it, else fp32)"
+        )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     try:
@@ -39,40 +52,48 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _one_thread() -> None:
-    """The same sums whatever the machine; all matrices are too small to gain from more."""
-    import threadpoolctl
-    import torch
+def _processes(options: argparse.Namespace) -> Processes:
+    """Where networks are trained."""
+    from . import devices
+    from .processes import Processes, one_thread
 
-    torch.set_num_threads(1)
-    threadpoolctl.threadpool_limits(1)
+    one_thread()
+    return Processes(devices.chosen(options.devices, options.processes), options.precision)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
+    with _processes(options) as processes:
+        _evaluate_on(options, processes)
+
+
+def _evaluate_on(options: argparse.Namespace, processes: Processes) -> None:
     from . import evaluation
     from .recipe import Recipe
 
-    _one_thread()
-    report = evaluation.evaluate(Recipe.load(options.recipe), options.data, options.work)
+    report = evaluation.evaluate(Recipe.load(options.recipe), options.data, options.work, processes)
     evaluation.write(report, options.work)
     print(evaluation.text(report), end="")
 
 
 def _train(options: argparse.Namespace) -> None:
+    with _processes(options) as processes:
+        _train_on(options, processes)
+
+
+def _train_on(options: argparse.Namespace, processes: Processes) -> None:
     import torch
 
     from . import export, training
     from .encoding import Encoder
     from .recipe import Recipe
 
-    _one_thread()
     recipe = Recipe.load(options.recipe)
     table = recipe.table(options.data)
     terms, left_out = recipe.terms(options.data)
     if left_out:
         log.info("conditions that are not in residues are left out: %s", ", ".join(left_out))
     features = recipe.features(table, terms)
-    model = training.train(features, table.isolates, recipe.shape, recipe.settings, options.work / "whole")
+    model = training.train(features, table.isolates, recipe.shape, recipe.settings, options.work / "whole", processes)
     encoder = Encoder(features)
     present, known = encoder.present(table.isolates[:200])
     examples = encoder.inputs(present, encoder.leave_out(known, torch.Generator().manual_seed(0)))
@@ -81,8 +102,9 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _all(options: argparse.Namespace) -> None:
-    _evaluate(options)
-    _train(options)
+    with _processes(options) as processes:
+        _evaluate_on(options, processes)
+        _train_on(options, processes)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,9 @@ import torch
 
 from . import markers, metrics, peers, training
 from .encoding import Encoder
+from .energy import Cost
 from .network import parameters
+from .processes import Processes
 from .recipe import Recipe
 from .tables import Table, folds, groups
 
@@ -20,16 +24,19 @@ log = logging.getLogger("biomarker_train")
 
 ROUNDS = 200
 MISSING = 0.3
+COSTS = "costs.json"
 
 
-def evaluate(recipe: Recipe, data: Path, work: Path) -> dict:
+def evaluate(recipe: Recipe, data: Path, work: Path, processes: Processes | None = None) -> dict:
     """Cross-validates a recipe, and its peers in the same folds. Members that lie in the work folder are not trained again."""
+    processes = processes or Processes()
+    costs: list[Cost | None] = []
     seconds = {"model": 0.0, "peers": 0.0, "curve": 0.0, "report": 0.0}
-    since = time.process_time()
+    since = time.process_time() + processes.processor_seconds
 
     def spent(on: str) -> None:
         nonlocal since
-        now = time.process_time()
+        now = time.process_time() + processes.processor_seconds
         seconds[on] += now - since
         since = now
 
@@ -47,7 +54,8 @@ def evaluate(recipe: Recipe, data: Path, work: Path) -> dict:
     size = 0
     for f in range(recipe.folds):
         inside, outside = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        features, model = _trained(recipe, table, terms, inside, work / f"fold-{f}")
+        features, model = _trained(recipe, table, terms, inside, work / f"fold-{f}", processes)
+        costs += model.costs
         size = max(size, parameters(model.network))
         encoder = Encoder(features)
         present, known = encoder.present([isolates[i] for i in outside])
@@ -66,7 +74,8 @@ def evaluate(recipe: Recipe, data: Path, work: Path) -> dict:
         spent("peers")
         for share in recipe.curve:
             some = _share(inside, group, share, recipe.settings.seed)
-            features, model = _trained(recipe, table, terms, some, work / f"fold-{f}-of-{share}")
+            features, model = _trained(recipe, table, terms, some, work / f"fold-{f}-of-{share}", processes)
+            costs += model.costs
             encoder = Encoder(features)
             curve[share][outside] = model.probability(encoder.inputs(*encoder.present([isolates[i] for i in outside])))
         spent("curve")
@@ -79,14 +88,60 @@ def evaluate(recipe: Recipe, data: Path, work: Path) -> dict:
     report["markers"] = _markers(table, recipe)
     spent("report")
     report["processor_seconds"] = {name: round(value, 1) for name, value in seconds.items()}
+    report["training"] = _compared(work, processes, costs, report["mean"])
     return report
 
 
-def _trained(recipe: Recipe, table: Table, terms, rows: np.ndarray, work: Path):
+def _compared(work: Path, processes: Processes, costs: list[Cost | None], mean: dict) -> dict[str, dict]:
+    """What training the networks cost, and what came of it, by device and precision: here, and in earlier runs with this folder."""
+    known = [cost for cost in costs if cost]
+    total = known[0] if known else Cost()
+    for cost in known[1:]:
+        total += cost
+    here = {"devices_kind": processes.kind, "networks": len(costs), "measured": len(known)} | asdict(total)
+    here |= {name: mean[name][0] for name in ("auc", "f1", "ece")}
+    path = work / COSTS
+    compared = json.loads(path.read_text()) if path.is_file() else {}
+    if known:
+        compared[processes.title] = here
+    work.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_text(json.dumps(compared, indent=1) + "\n")
+    os.replace(path.with_suffix(".new"), path)
+    return dict(sorted(compared.items()))
+
+
+def _costs(compared: dict[str, dict]) -> list[str]:
+    """The part of the report for people on time and energy."""
+    lines = ["", "Training of the networks (folds and learning curve):", ""]
+    if not compared:
+        return [*lines[:1], "What training the networks cost was not measured: they lay in the work folder."]
+
+    def joules(column: dict, of: str) -> str:
+        value = column[f"{of}_joules"]
+        return f"{value:.0f}" if value is not None else f"not known: {column[f'no_{of}_joules']}"
+
+    rows = {
+        "device": lambda c: c["devices"],
+        "networks, measured of all": lambda c: f"{c['measured']} of {c['networks']}",
+        "seconds": lambda c: f"{c['seconds']:.1f}",
+        "seconds of processor time": lambda c: f"{c['processor_seconds']:.1f}",
+        "energy of the machine's processors, J": lambda c: joules(c, "processor"),
+        "energy of the GPUs, J": lambda c: joules(c, "gpu") if c["devices_kind"] == "GPU" else "none",
+        "mean AUC, F1, calibration error": lambda c: f"{c['auc']:.3f}, {c['f1']:.3f}, {c['ece']:.3f}",
+    }
+    lines += ["| | " + " | ".join(compared) + " |", "|" + "---|" * (1 + len(compared))]
+    lines += [f"| {name} | " + " | ".join(cell(column) for column in compared.values()) + " |" for name, cell in rows.items()]
+    missing = [kind for kind in ("CPU", "GPU") if all(column["devices_kind"] != kind for column in compared.values())]
+    if missing:
+        lines += ["", f"Not trained on a {missing[0]} with this work folder."]
+    return lines
+
+
+def _trained(recipe: Recipe, table: Table, terms, rows: np.ndarray, work: Path, processes: Processes):
     """What a network of these isolates sees, and the model of them."""
     isolates = [table.isolates[i] for i in rows]
     features = recipe.features(Table(isolates, table.wild), terms)
-    return features, training.train(features, isolates, recipe.shape, recipe.settings, work)
+    return features, training.train(features, isolates, recipe.shape, recipe.settings, work, processes)
 
 
 def _share(rows: np.ndarray, group: np.ndarray, share: float, seed: int) -> np.ndarray:
@@ -246,6 +301,7 @@ def text(report: dict) -> str:
         first = [m for m in report["markers"] if m["task"] == task][:8]
         named = ", ".join(f"{m['residue']} ({m['with_resistant']} of {m['with_all']})" for m in first) or "none"
         lines.append(f"- {task}: {named}")
+    lines += _costs(report["training"])
     if report["left_out"]:
         lines += ["", f"Conditions of the rules that are not in residues, left out: {', '.join(report['left_out'])}."]
     return "\n".join(lines) + "\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from . import completion
@@ -74,6 +73,8 @@ def _of_measure(x: np.ndarray, curve: np.ndarray, measure: np.ndarray, cut: floa
 
 def fit(encoder: Encoder, inputs: torch.Tensor, label: np.ndarray, measure: np.ndarray) -> Linear:
     """Fits every task on isolates that are whole. Inputs [N, 2 size], labels and measures [N, tasks] with NaN for unknown."""
+    from sklearn.linear_model import LogisticRegression  # here, as processes that train networks alone need not load it
+
     features = encoder.features
     r, t = len(features.residues), len(features.tasks)
     values, scores, _, known = parts(inputs.numpy(), r, t)

@@ -22,6 +22,23 @@ class Shape:
     dropout: float = 0.3
 
 
+class Dropout(nn.Module):
+    """PyTorch's dropout, but what is dropped is drawn for a whole batch, of which this process may have some rows alone."""
+
+    def __init__(self, part: float):
+        super().__init__()
+        self.part = part
+        self.rows: tuple[int, slice] | None = None
+        """The rows of the whole batch, and which are here; None: all are."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.rows or not self.training or self.part in (0, 1):
+            return nn.functional.dropout(x, self.part, self.training)
+        whole, mine = self.rows
+        kept = torch.empty(whole, *x.shape[1:], device=x.device).bernoulli_(1 - self.part).div_(1 - self.part)
+        return x * kept[mine]
+
+
 class Member(nn.Module):
     """Gives each task a latent resistance: its label is a step of it, and its measure a noisy reading of it.
 
@@ -39,7 +56,7 @@ class Member(nn.Module):
         residues, tasks = len(features.residues), len(features.tasks)
         self.residues, self.tasks = residues, tasks
         self.embed = nn.Linear(2 * residues, shape.width)
-        self.drop = nn.Dropout(shape.dropout)
+        self.drop = Dropout(shape.dropout)
         self.hidden = nn.Linear(shape.width, shape.width)
         self.heads = nn.Linear(shape.width, tasks)
         self.own = nn.Linear(residues, tasks, bias=False)
