@@ -22,13 +22,13 @@ func (f *fault) refuse(key kmsg.Key, err *kerr.Error) {
 	streamtest.Refuse(f.kafka(), key, err, 1_000_000)
 }
 
-// interrupted has an ingest begin to play the recording, and kills it. What it
-// prints is of no interest.
+// interrupted has an ingest begin to play the recording, and kills it when more of it is in
+// Kafka than that it has begun. What it prints is of no interest.
 func (f *fault) interrupted(args ...string) {
 	f.Helper()
-	cmd := f.command(append(args, "--pace", "50", lambda("reads.pod5")))
+	cmd := f.command(append(args, "--pace", "20", lambda("reads.pod5")))
 	require.NoError(f, cmd.Start())
-	f.signalComes()
+	f.signalComesOf(50)
 	require.NoError(f, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 }
