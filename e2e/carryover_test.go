@@ -8,42 +8,51 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/stream"
 )
+
+// randomBases are so many of a reference.
+func randomBases(rnd *rand.Rand, n int) []byte {
+	ref := make([]byte, n)
+	for i := range ref {
+		ref[i] = "ACGT"[rnd.IntN(4)]
+	}
+	return ref
+}
+
+// plateRead is a read of all of the reference with a replaced base in a hundred, but where every thousandth base is: of these the changed one, if it isn't -1, is the
+// complement.
+func plateRead(rnd *rand.Rand, ref []byte, changed int) []byte {
+	seq := bytes.Clone(ref)
+	for i := range seq {
+		if i%1000 != 999 && rnd.IntN(100) == 0 {
+			seq[i] = "ACGT"[rnd.IntN(4)]
+		}
+	}
+	if changed >= 0 {
+		seq[changed] = genome.Complement(seq[changed])
+	}
+	return seq
+}
 
 // plateOf is reads of four barcodes to a reference of 3,000 bases, and a sheet: sample a has a change in all of its reads, sample b has it in some that
 // are a's, and one of its own; a control of water and one of the wild type have some of a's, too.
 func plateOf(t *testing.T) (dir string, reads []string) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(3, 9))
-	ref := make([]byte, 3000)
-	for i := range ref {
-		ref[i] = "ACGT"[rnd.IntN(4)]
-	}
-	complement := func(b byte) byte { return "TGCA"[strings.IndexByte("ACGT", b)] }
+	ref := randomBases(rnd, 3000)
 	add := func(barcode string, n, changed int) {
 		for range n {
-			seq := bytes.Clone(ref)
-			for i := range seq {
-				if i%1000 != 999 && rnd.IntN(100) == 0 {
-					seq[i] = "ACGT"[rnd.IntN(4)]
-				}
-			}
-			if changed >= 0 {
-				seq[changed] = complement(seq[changed])
-			}
+			seq := plateRead(rnd, ref, changed)
 			if len(reads)%2 == 1 {
-				slices.Reverse(seq)
-				for i := range seq {
-					seq[i] = complement(seq[i])
-				}
+				genome.ReverseComplement(seq)
 			}
 			reads = append(reads, fmt.Sprintf("@r%d runid=run1 flow_cell_id=F ch=1 start_time=2026-01-01T00:00:00Z barcode=%s sample_id=plate\n%s\n+\n%s\n",
 				len(reads), barcode, seq, strings.Repeat("5", len(seq))))
@@ -63,7 +72,7 @@ func plateOf(t *testing.T) (dir string, reads []string) {
 	write("ref.fa", fmt.Sprintf(">ref\n%s\n", ref))
 	write("sheet.csv", "kit,experiment_id,flow_cell_id,barcode,alias,type\nK,e,F,barcode01,a,test_sample\nK,e,F,barcode02,b,\nK,e,F,barcode03,water,no_template_control\nK,e,F,barcode04,wild,negative_control\n")
 	rule := func(id string, at int) string {
-		return fmt.Sprintf("- id: %s\n  thresholds: {allele_fraction: 0.4, error_rate: 0.01, min_fraction: 0.1}\n  match: {vcf: \"ref:%d:%c:%c\"}\n", id, at+1, ref[at], complement(ref[at]))
+		return fmt.Sprintf("- id: %s\n  thresholds: {allele_fraction: 0.4, error_rate: 0.01, min_fraction: 0.1}\n  match: {vcf: \"ref:%d:%c:%c\"}\n", id, at+1, ref[at], genome.Complement(ref[at]))
 	}
 	write("panel.yaml", "panel: plate\nversion: 1\nassembly: ref\nreference:\n  ref: {length: 3000}\nrules:\n"+rule("neighbours", 999)+rule("own", 1999))
 	return dir, reads
@@ -247,11 +256,7 @@ func withoutTimes(t *testing.T, lines string) string {
 func TestCarryOverOfRunsInFiles(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(8, 15))
-	ref := make([]byte, 3000)
-	for i := range ref {
-		ref[i] = "ACGT"[rnd.IntN(4)]
-	}
-	complement := func(b byte) byte { return "TGCA"[strings.IndexByte("ACGT", b)] }
+	ref := randomBases(rnd, 3000)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	groups, count := make(map[string]bool), 0
@@ -269,22 +274,11 @@ func TestCarryOverOfRunsInFiles(t *testing.T) {
 			sheet += fmt.Sprintf("K,e,F%s,%s,%s,%s\n", run, barcodes[sample], sample, kind)
 		}
 		for range n {
-			seq := bytes.Clone(ref)
-			for i := range seq {
-				if i%1000 != 999 && rnd.IntN(100) == 0 {
-					seq[i] = "ACGT"[rnd.IntN(4)]
-				}
-			}
-			if changed >= 0 {
-				seq[changed] = complement(seq[changed])
-			}
+			seq := plateRead(rnd, ref, changed)
 			count++
 			fmt.Fprintf(&records, "r%d\t%d\tref\t1\t60\t%dM\t*\t0\t0\t%s\t%s\tRG:Z:%s\n", count, 16*(count%2), len(seq), seq, strings.Repeat("5", len(seq)), group)
 			if count%2 == 1 {
-				slices.Reverse(seq)
-				for i := range seq {
-					seq[i] = complement(seq[i])
-				}
+				genome.ReverseComplement(seq)
 			}
 			fastq[run] += fmt.Sprintf("@r%d runid=%s flow_cell_id=F%s ch=1 start_time=2026-01-01T00:00:00Z barcode=%s sample_id=plate\n%s\n+\n%s\n",
 				count, run, run, barcodes[sample], seq, strings.Repeat("5", len(seq)))

@@ -208,34 +208,28 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 			return err
 		}
 	}
-	runs := make(map[string][]string)
-	for _, g := range m.groups {
-		if g.Sample != "" {
-			runs[m.runOf(g)] = append(runs[m.runOf(g)], g.Sample)
-		}
-	}
+	return m.checkControls()
+}
+
+// checkControls returns an error if there is no control, or none of a name in any run.
+func (m *marking) checkControls() error {
 	found := false
-	missing := make(carryover.Controls) // so far in all runs
-	for n, id := range slices.Sorted(maps.Keys(runs)) {
+	var missing carryover.Controls // in all runs so far
+	runs := m.samplesByRun()
+	for _, id := range slices.Sorted(maps.Keys(runs)) {
 		controls, samples, err := m.controlsOf(id, runs[id])
 		if err != nil {
 			return err
 		}
-		lacks := make(carryover.Controls)
-		for name, kind := range controls {
-			if _, has := carryover.Find(samples, name); !has {
-				lacks[name] = kind
-			} else {
-				found = true
-			}
-		}
-		if n == 0 {
-			missing = lacks
-		}
-		maps.DeleteFunc(missing, func(name string, _ carryover.Kind) bool { _, lacked := lacks[name]; return !lacked })
 		if _, err := controls.Among(samples, m.where()); len(runs) == 1 && err != nil {
 			return err
 		}
+		among, lacks := controls.Split(samples)
+		found = found || len(among) > 0
+		if missing == nil {
+			missing = lacks
+		}
+		maps.DeleteFunc(missing, func(name string, _ carryover.Kind) bool { _, lacked := lacks[name]; return !lacked })
 	}
 	if _, err := missing.Among(m.samples, m.where()); err != nil && len(missing) > 0 {
 		return err
@@ -244,6 +238,17 @@ func (m *marking) find(controls processor.Controls, sheetPath string) error {
 		return fmt.Errorf("%s: column type of no row is negative_control or no_template_control, and no --control is given", cmp.Or(m.path, "the command line"))
 	}
 	return nil
+}
+
+// samplesByRun are the samples that the read groups of each run name, any number of times.
+func (m *marking) samplesByRun() map[string][]string {
+	runs := make(map[string][]string)
+	for _, g := range m.groups {
+		if g.Sample != "" {
+			runs[m.runOf(g)] = append(runs[m.runOf(g)], g.Sample)
+		}
+	}
+	return runs
 }
 
 // where is what samples are those of, for people.
@@ -371,12 +376,7 @@ func (m *marking) run(ctx context.Context) error {
 
 // tables are the reads of the runs that have controls, in the order of the runs.
 func (m *marking) tables(alleles map[string][]vrs.Edit, called map[string]map[string][]vrs.Edit, counts map[string]map[string]readsAt) ([]*carryover.Table, error) {
-	samplesOf := make(map[string][]string) // by run
-	for _, g := range m.groups {
-		if g.Sample != "" {
-			samplesOf[m.runOf(g)] = append(samplesOf[m.runOf(g)], g.Sample)
-		}
-	}
+	samplesOf := m.samplesByRun()
 	for run, of := range counts { // of groups that name none, records may
 		samplesOf[run] = append(samplesOf[run], slices.Collect(maps.Keys(of))...)
 	}
@@ -389,12 +389,7 @@ func (m *marking) tables(alleles map[string][]vrs.Edit, called map[string]map[st
 		if err != nil {
 			return nil, err
 		}
-		controls := make(carryover.Controls)
-		for name, kind := range named {
-			if sample, has := carryover.Find(samples, name); has {
-				controls[sample] = kind
-			}
-		}
+		controls, _ := named.Split(samples)
 		if len(controls) == 0 {
 			m.logger.Warn("no control is among the samples of a run, whose reads show nothing of carry-over: its alleles are not assessed by them", "run", run, "samples", few(samples))
 			continue

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
 	"slices"
 	"time"
 
@@ -79,15 +78,20 @@ func (h *handler) receiveHaplotypes(m *streampb.ReadHaplotypes) ([]stream.Out, e
 	}
 	key := regionKey{m.GetSample(), m.GetContig(), m.GetRegion()}
 	from := 1 + int(int64(m.GetOf())-int64(m.GetRegion()))
-	part := int(m.GetPart())
-	if t := h.phased[key]; part > 0 && t != nil && part < len(t.from[from]) && proto.Equal(m, t.from[from][part]) {
-		return nil, nil // delivered twice
-	}
-	if t := h.phased[key]; part > 0 && (t == nil || len(t.from[from]) != part || t.from[from][0].GetParts() != m.GetParts()) {
-		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("haplotypes of reads of region %d of %s: part %d comes without those before it", m.GetRegion(), m.GetContig(), part)}
+	if part := int(m.GetPart()); part > 0 {
+		var before []*streampb.ReadHaplotypes
+		if t := h.phased[key]; t != nil {
+			before = t.from[from]
+		}
+		if part < len(before) && proto.Equal(m, before[part]) {
+			return nil, nil // delivered twice
+		}
+		if len(before) != part || before[0].GetParts() != m.GetParts() {
+			return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: fmt.Sprintf("haplotypes of reads of region %d of %s: part %d comes without those before it", m.GetRegion(), m.GetContig(), part)}
+		}
 	}
 	t := h.phasedOf(key)
-	if part == 0 {
+	if m.GetPart() == 0 {
 		t.from[from] = nil
 	}
 	t.from[from] = append(t.from[from], m)
@@ -259,9 +263,7 @@ func (h *handler) restoreKnown(b []byte) error {
 }
 
 // phasedSection names the section of what is known of the haplotypes of a region's reads.
-func (k regionKey) phasedSection() string {
-	return stream.SectionName(phasedPrefix, fmt.Sprintf("%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region), maxSectionName)
-}
+func (k regionKey) phasedSection() string { return k.sectionOf(phasedPrefix) }
 
 // appendPhased writes it.
 func (h *handler) appendPhased(b []byte, key regionKey) ([]byte, error) {

@@ -241,13 +241,7 @@ func TestHaplotypesStateLaw(t *testing.T) {
 			reads.put(o) // something has changed
 		}
 		run(t, rng, cfg, reads)
-		for p, log := range reads.logs {
-			statetest.Law(t, func() stream.Handler {
-				h, err := New(cfg)("reads", int32(p), 2)
-				require.NoError(t, err)
-				return h
-			}, log, 7, seed)
-		}
+		laws(t, cfg, reads, seed)
 	}
 }
 

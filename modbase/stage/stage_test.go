@@ -581,13 +581,19 @@ func TestStateLaw(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		reads := s.topic(t, rng, 2)
 		run(t, rng, cfg, reads)
-		for p, log := range reads.logs {
-			statetest.Law(t, func() stream.Handler {
-				h, err := New(cfg)("reads", int32(p), 2)
-				require.NoError(t, err)
-				return h
-			}, log, 7, seed)
-		}
+		laws(t, cfg, reads, seed)
+	}
+}
+
+// laws holds the state of each of two partitions to what any handler's has to be.
+func laws(t *testing.T, cfg Config, reads *topic, seed uint64) {
+	t.Helper()
+	for p, log := range reads.logs {
+		statetest.Law(t, func() stream.Handler {
+			h, err := New(cfg)("reads", int32(p), 2)
+			require.NoError(t, err)
+			return h
+		}, log, 7, seed)
 	}
 }
 

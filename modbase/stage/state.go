@@ -296,8 +296,11 @@ func (k regionKey) append(b []byte, part int) []byte {
 }
 
 // section names the section of a region.
-func (k regionKey) section() string {
-	return stream.SectionName("region/", fmt.Sprintf("%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region), maxSectionName)
+func (k regionKey) section() string { return k.sectionOf("region/") }
+
+// sectionOf names the section of something that is kept of a region, by a prefix for what it is.
+func (k regionKey) sectionOf(prefix string) string {
+	return stream.SectionName(prefix, fmt.Sprintf("%s/%s/%d", url.PathEscape(k.sample), url.PathEscape(k.contig), k.region), maxSectionName)
 }
 
 func readsSection(region string, batch int) string {

@@ -17,18 +17,27 @@ type Controls map[string]Kind
 // Among returns the controls by the names that a run's samples have. A barcode stands for the sample of it: barcode12 for run7_barcode12. An error names a
 // control that isn't among the samples; where is what they are those of, for people.
 func (c Controls) Among(samples []string, where string) (Controls, error) {
-	among := make(Controls)
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		sample, ok := Find(samples, name)
-		if !ok {
-			return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", name, where, few(samples))
-		}
-		among[sample] = c[name]
+	among, missing := c.Split(samples)
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", slices.Min(slices.Collect(maps.Keys(missing))), where, few(samples))
 	}
 	if len(c) > 0 && len(among) == len(samples) {
 		return nil, errors.New("all samples of " + where + " are controls: there is nothing that they could bound")
 	}
 	return among, nil
+}
+
+// Split are the controls that are among samples, by what they are called there, and the others.
+func (c Controls) Split(samples []string) (among, missing Controls) {
+	among, missing = make(Controls), make(Controls)
+	for _, name := range slices.Sorted(maps.Keys(c)) { // the last one counts where two are of one sample
+		if sample, ok := Find(samples, name); ok {
+			among[sample] = c[name]
+		} else {
+			missing[name] = c[name]
+		}
+	}
+	return among, missing
 }
 
 // Find is the sample that a name stands for: its own, or that of a barcode.

@@ -92,16 +92,14 @@ func (h *handler) Sections() []stream.Section {
 func (h *handler) AppendSection(b []byte, name string) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if name == stream.MarkersSection {
+	switch name {
+	case stream.MarkersSection:
 		return h.markers.AppendState(b)
-	}
-	if name == modelsSection {
+	case modelsSection:
 		return h.appendModels(b), nil
-	}
-	if name == motifsSection {
+	case motifsSection:
 		return h.appendMotifs(b), nil
-	}
-	if name == haplotypesSection {
+	case haplotypesSection:
 		return h.appendHaplotypes(b), nil
 	}
 	key, ok := h.names[name]
@@ -125,25 +123,16 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 	if name == stream.MarkersSection {
 		return h.markers.RestoreState(b)
 	}
-	if name == modelsSection {
-		if err := h.restoreModels(b); err != nil {
-			return fmt.Errorf("restoring section %q: %w", name, err)
-		}
-		return nil
+	restore := h.restorePart
+	switch name {
+	case modelsSection:
+		restore = h.restoreModels
+	case motifsSection:
+		restore = h.restoreMotifs
+	case haplotypesSection:
+		restore = h.restoreHaplotypes
 	}
-	if name == motifsSection {
-		if err := h.restoreMotifs(b); err != nil {
-			return fmt.Errorf("restoring section %q: %w", name, err)
-		}
-		return nil
-	}
-	if name == haplotypesSection {
-		if err := h.restoreHaplotypes(b); err != nil {
-			return fmt.Errorf("restoring section %q: %w", name, err)
-		}
-		return nil
-	}
-	if err := h.restorePart(b); err != nil {
+	if err := restore(b); err != nil {
 		return fmt.Errorf("restoring section %q: %w", name, err)
 	}
 	return nil
