@@ -138,14 +138,12 @@ def _truth(evaluation: Evaluation, data: Path) -> Reference:
     """Returns what the reads are aligned to: of truth by moves, the reference under their alignments."""
     if not evaluation.moves:
         return Reference.read(data / evaluation.reference)
-    return Reference(contigs_of(data / evaluation.moves, Region.parse(evaluation.within) if evaluation.within else None))
+    return Reference(contigs_of(data / evaluation.moves, Region.within(evaluation.within)))
 
 
 def _reads(evaluation: Evaluation, data: Path) -> Iterator[Read]:
     """Yields the reads that are evaluated on."""
-    for read in read_recording(data / evaluation.recordings):
-        if not evaluation.reads or read.id in evaluation.reads:
-            yield read
+    return (read for read in read_recording(data / evaluation.recordings) if evaluation.takes(read.id))
 
 
 def _nothing_aligns(evaluation: Evaluation, data: Path) -> ValueError:

@@ -5,14 +5,13 @@ A BAM of such reads needs no teacher and no genome: see the SAM specification fo
 
 from __future__ import annotations
 
-import gzip
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pysam
 
 from .alignment import DELETION, INSERTION, MATCH
 from .manifest import ALPHABET
@@ -24,8 +23,6 @@ GAP = 3
 """Bases in a gap of an alignment beyond which it is no error of the call, but another genome or a lost place."""
 GAP_BORDER = 10
 """Bases on either side of such a gap whose truth is not used."""
-_CODES = "=ACMGRSVTWYHKDBN"
-_SIZES = {"A": "c", "c": "b", "C": "B", "s": "h", "S": "H", "i": "i", "I": "I", "f": "f"}
 _MD = re.compile(r"(\d+)|\^([A-Z]+)|([A-Z])")
 
 
@@ -114,74 +111,33 @@ def read_alignments(path: Path) -> Iterator[Aligned]:
     """Yields the primary alignments of a BAM that have MD and mv."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such alignments")
-    with gzip.open(path) as stream:
-        if stream.read(4) != b"BAM\1":
-            raise ValueError(f"{path}: not a BAM")
-        stream.read(struct.unpack("<i", stream.read(4))[0])
-        contigs = []
-        for _ in range(struct.unpack("<i", stream.read(4))[0]):
-            name = stream.read(struct.unpack("<i", stream.read(4))[0])
-            contigs.append(name[:-1].decode())
-            stream.read(4)
-        while size := stream.read(4):
-            record = stream.read(struct.unpack("<i", size)[0])
-            try:
-                found = _aligned(record, contigs)
-            except (struct.error, IndexError, ValueError, KeyError) as fault:
-                raise ValueError(f"{path}: {fault}") from fault
-            if found:
-                yield found
+    try:
+        records = pysam.AlignmentFile(str(path), "rb", check_sq=False)
+    except (ValueError, NotImplementedError):
+        raise ValueError(f"{path}: not a BAM") from None
+    with records:
+        try:
+            for one in records.fetch(until_eof=True):
+                if not (one.is_unmapped or one.is_secondary or one.is_supplementary) and one.has_tag("MD") and one.has_tag("mv"):
+                    yield _aligned(one)
+        except OSError as fault:
+            raise ValueError(f"{path}: {fault}") from fault
 
 
-def _aligned(record: bytes, contigs: list[str]) -> Aligned | None:
-    contig, begin, name_size, _, _, operations, flags, length = struct.unpack_from("<iiBBHHHi", record)
-    if contig < 0 or flags & 0x904:
-        return None
-    at = 32
-    name = record[at : at + name_size - 1].decode()
-    at += name_size
-    packed = np.frombuffer(record, "<u4", operations, at)
-    cigar = tuple((int(one >> 4), int(one & 15)) for one in packed)
-    at += 4 * operations
-    halves = np.frombuffer(record, np.uint8, (length + 1) // 2, at)
-    codes = np.stack([halves >> 4, halves & 15], 1).reshape(-1)[:length]
-    bases = "".join(_CODES[code] for code in codes)
-    tags = _tags(record, at + (length + 1) // 2 + length)
-    if "MD" not in tags or "mv" not in tags:
-        return None
-    moves = np.asarray(tags["mv"])
+def _aligned(one: pysam.AlignedSegment) -> Aligned:
+    moves = np.asarray(one.get_tag("mv"))
     return Aligned(
-        name=name,
-        contig=contigs[contig],
-        begin=begin,
-        backwards=bool(flags & 16),
-        bases=bases,
-        cigar=cigar,
-        differences=tags["MD"],
+        name=one.query_name,
+        contig=one.reference_name,
+        begin=one.reference_start,
+        backwards=one.is_reverse,
+        bases=one.query_sequence,
+        cigar=tuple((length, operation) for operation, length in one.cigartuples),
+        differences=one.get_tag("MD"),
         moves=moves[1:] > 0,
         block=int(moves[0]),
-        trimmed=int(tags.get("ts", 0)),
+        trimmed=int(one.get_tag("ts")) if one.has_tag("ts") else 0,
     )
-
-
-def _tags(record: bytes, at: int) -> dict:
-    found = {}
-    while at < len(record):
-        tag, kind = record[at : at + 2].decode(), chr(record[at + 2])
-        at += 3
-        if kind in "ZH":
-            end = record.index(0, at)
-            found[tag] = record[at:end].decode()
-            at = end + 1
-        elif kind == "B":
-            size = _SIZES[chr(record[at])]
-            (count,) = struct.unpack_from("<i", record, at + 1)
-            found[tag] = np.frombuffer(record, "<" + size, count, at + 5)
-            at += 5 + count * struct.calcsize(size)
-        else:
-            (found[tag],) = struct.unpack_from("<" + _SIZES[kind], record, at)
-            at += struct.calcsize(_SIZES[kind])
-    return found
 
 
 @dataclass(frozen=True)
@@ -198,6 +154,24 @@ class Region:
         if not match or int(match[2]) < 1 or int(match[3]) < int(match[2]):
             raise ValueError(f"within: {text!r} is no region as chr13:1000-2000")
         return cls(match[1], int(match[2]) - 1, int(match[3]))
+
+    @classmethod
+    def within(cls, text: str) -> Region | None:
+        """Parses a region that may be left out."""
+        return cls.parse(text) if text else None
+
+
+class Truths:
+    """The truth under the reads of a BAM, in a region if one is given."""
+
+    def __init__(self, path: Path, within: str = "") -> None:
+        self._region = Region.within(within)
+        self._reads = {one.name: one for one in read_alignments(path)}
+
+    def frames(self, read: str, samples: int) -> np.ndarray | None:
+        """Returns what each frame of a read of so many samples emits, as :func:`emitted`; None if it has no alignment."""
+        one = self._reads.get(read)
+        return None if one is None else emitted(one, samples, self._region)
 
 
 def emitted(one: Aligned, samples: int, region: Region | None = None) -> np.ndarray:

@@ -154,6 +154,10 @@ class Evaluation:
             raise ValueError(f"evaluation {self.name}: give one of reference and moves")
         check_within(f"evaluation {self.name}", self.moves, self.within)
 
+    def takes(self, read: str) -> bool:
+        """Whether a read, by id, is evaluated on."""
+        return not self.reads or read in self.reads
+
 
 @dataclass(frozen=True)
 class Training:

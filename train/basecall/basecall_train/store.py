@@ -19,7 +19,7 @@ from .calling import Model, greedy
 from .engine import simulated_run
 from .export import read as read_network
 from .manifest import ALPHABET
-from .moves import Region, emitted, read_alignments
+from .moves import Truths
 from .network import STRIDE
 from .overlaps import Ear, overlapping_truths
 from .recipe import Augmentation, Recipe, Source, Training
@@ -145,14 +145,11 @@ def _genomes(source: Source, folder: Path) -> list[np.ndarray]:
 
 def _prepare_by_moves(source: Source, clip: float, data: Path, folder: Path) -> None:
     """Writes the arrays of a source whose truth is in alignments with moves."""
-    region = Region.parse(source.within) if source.within else None
-    truths = {one.name: one for one in read_alignments(data / source.moves)}
+    truths = Truths(data / source.moves, source.within)
     signals, bases = [], []
     for read in read_recording(data / source.recordings):
-        if read.id not in truths or read.id in source.without:
-            continue
-        frames = emitted(truths[read.id], len(read.raw), region)
-        if (frames == UNKNOWN).all():
+        frames = None if read.id in source.without else truths.frames(read.id, len(read.raw))
+        if frames is None or (frames == UNKNOWN).all():
             continue
         signals.append(normalise(read.raw, clip)[: len(frames) * STRIDE].astype(np.float16))
         bases.append(frames)

@@ -20,7 +20,7 @@ from .calling import Model, greedy
 from .crf import StateSpace
 from .devices import autocast
 from .manifest import ALPHABET
-from .moves import Region, emitted, read_alignments
+from .moves import Truths
 from .network import STRIDE, Basecaller
 from .recipe import Evaluation, Recipe
 from .signal import normalise, read_recording
@@ -118,19 +118,20 @@ def _chunks(recipe: Recipe, one: Evaluation, data: Path, teacher: Model | None) 
 
     The reads are spread evenly over the recording.
     """
-    genome = None if one.moves else Reference.read(data / one.reference)
-    truths = {found.name: found for found in read_alignments(data / one.moves)} if one.moves else {}
-    region = Region.parse(one.within) if one.within else None
+    if one.moves:
+        truths = Truths(data / one.moves, one.within)
+    else:
+        genome = Reference.read(data / one.reference)
     frames = recipe.training.chunk // STRIDE
-    asked = (read for read in read_recording(data / one.recordings) if not one.reads or read.id in one.reads)
+    asked = (read for read in read_recording(data / one.recordings) if one.takes(read.id))
     reads = [read for read in asked if len(read.raw) >= recipe.training.chunk]
     signals: list[np.ndarray] = []
     bases: list[np.ndarray] = []
     for read in _spread(reads, one.watched):
         if one.moves:
-            if read.id not in truths:
+            known = truths.frames(read.id, len(read.raw))
+            if known is None:
                 continue
-            known = emitted(truths[read.id], len(read.raw), region)
         else:
             known = condition(teacher.posteriors(read.raw), genome).bases
         begin = _known_throughout(known, frames)
