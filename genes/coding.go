@@ -47,7 +47,7 @@ func interpolated(counts, shorter []float64, inertia float64) []float64 {
 			total += counts[c+b]
 		}
 		for b := range 4 {
-			out[c+b] = (counts[c+b] + inertia*shorter[(c+b)&(len(shorter)-1)]) / total
+			out[c+b] = (counts[c+b] + float64(inertia*shorter[(c+b)&(len(shorter)-1)])) / total
 		}
 	}
 	return out
@@ -151,7 +151,7 @@ func codonAt(s []byte, i int) int {
 func (h *hexamers) weighed(odds *[codons * codons]float32) (sum, n float64) {
 	for i, v := range h {
 		if v > 0 {
-			sum += v * float64(odds[i])
+			sum += float64(v * float64(odds[i]))
 			n += v
 		}
 	}

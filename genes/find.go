@@ -519,7 +519,7 @@ func (f *finder) adapt(l *lesson) {
 		total += n
 	}
 	for i, n := range f.counts {
-		l.out[i] += n / total * backgroundPrior
+		l.out[i] += float64(n / total * backgroundPrior)
 	}
 	f.tabulate(&l.in, &usage, &l.out)
 	f.usual = usualOdds

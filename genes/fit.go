@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/porestream/porestream/genes/rna"
 )
 
 const (
@@ -158,7 +160,7 @@ func (f *finder) examples(g *Annotated) (starts, frames []example) {
 	}
 	forward := encode(g.Seq)
 	shadows := 0
-	for s, seq := range [][]byte{forward, complemented(forward)} {
+	for s, seq := range [][]byte{forward, rna.Complemented(forward)} {
 		reverse := s == 1
 		list := scan(seq, false, f.code, &f.tables)
 		for i := range list {
@@ -213,7 +215,7 @@ func (f *finder) examples(g *Annotated) (starts, frames []example) {
 
 func dot(a, b []float64) (sum float64) {
 	for i := range a {
-		sum += a[i] * b[i]
+		sum += float64(a[i] * b[i])
 	}
 	return sum
 }

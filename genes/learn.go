@@ -81,7 +81,7 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 			return nil, err
 		}
 		s := encode(g.Seq)
-		other := complemented(s)
+		other := rna.Complemented(s)
 		var kinds [startKinds]float64
 		known := slices.Clone(g.Genes)
 		slices.SortFunc(known, func(a, b Known) int { return a.End - b.End })
@@ -112,7 +112,7 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 		}
 		share := 1 / max(1, float64(len(contexts)))
 		for k := range kinds {
-			p.Start.Kinds[k] += kinds[k] * share
+			p.Start.Kinds[k] += float64(kinds[k] * share)
 		}
 		p.Spacing.join(&own)
 		// A few hundred of each genome are enough for a motif, and so no genome outvotes the others.
@@ -152,10 +152,10 @@ func (c *spacingCounts) join(own *spacingCounts) {
 	scale := 1000 / max(1, total)
 	for r := range own.Bins {
 		for b := range own.Bins[r] {
-			c.Bins[r][b] += scale * own.Bins[r][b]
+			c.Bins[r][b] += float64(scale * own.Bins[r][b])
 		}
 	}
-	c.Beyond += scale * own.Beyond
+	c.Beyond += float64(scale * own.Beyond)
 }
 
 // composition are counts of codons by the GC content of the gene that they are in.
@@ -191,7 +191,7 @@ func (u *composition) add(s []byte, code *geneticCode) {
 	for i := range n {
 		u.bins[bin][i] += n[i]
 	}
-	u.gc[bin] += gc * total
+	u.gc[bin] += float64(gc * total)
 }
 
 // coefficients fits for each codon a parabola to the logarithm of its share.
@@ -219,9 +219,9 @@ func (u *composition) coefficients() map[string][3]float64 {
 			weight := min(total, 20000)
 			power := [3]float64{1, x, x * x}
 			for i := range power {
-				y[i] += weight * power[i] * value
+				y[i] += float64(weight * power[i] * value)
 				for j := range power {
-					a[i][j] += weight * power[i] * power[j]
+					a[i][j] += float64(weight * power[i] * power[j])
 				}
 			}
 		}
@@ -241,14 +241,14 @@ func solve(a [][]float64, y []float64) []float64 {
 		for k := i + 1; k < n; k++ {
 			f := a[k][i] / a[i][i]
 			for j := i; j < n; j++ {
-				a[k][j] -= f * a[i][j]
+				a[k][j] -= float64(f * a[i][j])
 			}
-			y[k] -= f * y[i]
+			y[k] -= float64(f * y[i])
 		}
 	}
 	for i := n - 1; i >= 0; i-- {
 		for j := i + 1; j < n; j++ {
-			y[i] -= a[i][j] * y[j]
+			y[i] -= float64(a[i][j] * y[j])
 		}
 		y[i] /= a[i][i]
 	}

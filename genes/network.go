@@ -38,15 +38,15 @@ func (n *Network) value(x []float64) float64 {
 	sum := n.Direct[m]
 	for k, v := range x {
 		z[k] = (v - n.Mean[k]) / n.Scale[k]
-		sum += n.Direct[k] * z[k]
+		sum += float64(n.Direct[k] * z[k])
 	}
 	for u, w := range n.Hidden {
 		a := w[m]
 		for k, v := range z[:m] {
-			a += w[k] * v
+			a += float64(w[k] * v)
 		}
 		if a > 0 {
-			sum += n.Out[u] * a
+			sum += float64(n.Out[u] * a)
 		}
 	}
 	return sum
@@ -62,7 +62,7 @@ func newNetwork(rows func(yield func(x []float64))) *Network {
 		}
 		for k, v := range x {
 			sum[k] += v
-			square[k] += v * v
+			square[k] += float64(v * v)
 		}
 		count++
 	})
@@ -70,7 +70,7 @@ func newNetwork(rows func(yield func(x []float64))) *Network {
 	for k := range sum {
 		mean := sum[k] / count
 		n.Mean = append(n.Mean, rounded(mean))
-		n.Scale = append(n.Scale, rounded(math.Sqrt(max(square[k]/count-mean*mean, 0))+1e-3))
+		n.Scale = append(n.Scale, rounded(math.Sqrt(max(square[k]/count-float64(mean*mean), 0))+1e-3))
 	}
 	draw := rand.New(rand.NewPCG(1, 45))
 	for range hidden {
@@ -110,7 +110,7 @@ func (n *Network) back(x []float64, weight float64, g *Network) {
 	z[m] = 1
 	for k, v := range x {
 		z[k] = (v - n.Mean[k]) / n.Scale[k]
-		g.Direct[k] += weight * z[k]
+		g.Direct[k] += float64(weight * z[k])
 	}
 	g.Direct[m] += weight
 	for u, w := range n.Hidden {
@@ -118,9 +118,9 @@ func (n *Network) back(x []float64, weight float64, g *Network) {
 		if a <= 0 {
 			continue
 		}
-		g.Out[u] += weight * a
+		g.Out[u] += float64(weight * a)
 		for k, v := range z {
-			g.Hidden[u][k] += weight * n.Out[u] * v
+			g.Hidden[u][k] += float64(weight * n.Out[u] * v)
 		}
 	}
 }
@@ -183,10 +183,10 @@ func (n *Network) adam(g, first, second *Network, step int, speed float64) {
 	c1, c2 := 1-math.Pow(.9, float64(step)), 1-math.Pow(.999, float64(step))
 	for i := range p {
 		for k := range p[i] {
-			v := d[i][k] - decayRate*p[i][k]
-			a[i][k] = .9*a[i][k] + .1*v
-			b[i][k] = .999*b[i][k] + .001*v*v
-			p[i][k] += speed * (a[i][k] / c1) / (math.Sqrt(b[i][k]/c2) + 1e-8)
+			v := d[i][k] - float64(decayRate*p[i][k])
+			a[i][k] = float64(.9*a[i][k]) + float64(.1*v)
+			b[i][k] = float64(.999*b[i][k]) + float64(.001*v*v)
+			p[i][k] += float64(speed * (a[i][k] / c1) / (math.Sqrt(b[i][k]/c2) + 1e-8))
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 	}
 	score := p.spacing.near[r][binOf(distance)]
 	if distance < -fine/2 {
-		score += p.shared * float64(distance) * float64(max(0, min(b.density, c.density)))
+		score += float64(p.shared * float64(distance) * float64(max(0, min(b.density, c.density))))
 	}
 	return score, true
 }
@@ -155,12 +155,12 @@ func (p *path) posteriors() {
 	for i := range n {
 		c := &p.list[i]
 		sum := 0.0
-		far := p.reach(i, func(j int, score float64) { sum = logAdd(sum, forward[j]+p.heat*score) })
+		far := p.reach(i, func(j int, score float64) { sum = logAdd(sum, forward[j]+float64(p.heat*score)) })
 		fars[i] = int32(far)
 		for s := range before {
-			sum = logAdd(sum, before[s][far]+p.heat*p.spacing.far[relation(s == 1, c.reverse)])
+			sum = logAdd(sum, before[s][far]+float64(p.heat*p.spacing.far[relation(s == 1, c.reverse)]))
 		}
-		forward[i] = sum + p.heat*c.score
+		forward[i] = sum + float64(p.heat*c.score)
 		for s := range before {
 			before[s][i+1] = before[s][i]
 		}
@@ -187,10 +187,10 @@ func (p *path) posteriors() {
 		c := &p.list[i]
 		s := strandIndex(c.reverse)
 		backward[i] = logAdd(backward[i], running[s])
-		mine := backward[i] + p.heat*c.score
-		p.reach(i, func(j int, score float64) { backward[j] = logAdd(backward[j], mine+p.heat*score) })
+		mine := backward[i] + float64(p.heat*c.score)
+		p.reach(i, func(j int, score float64) { backward[j] = logAdd(backward[j], mine+float64(p.heat*score)) })
 		for s := range behind {
-			v := mine + p.heat*p.spacing.far[relation(s == 1, c.reverse)]
+			v := mine + float64(p.heat*p.spacing.far[relation(s == 1, c.reverse)])
 			behind[s][fars[i]] = logAdd(behind[s][fars[i]], v)
 		}
 	}

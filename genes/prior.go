@@ -69,7 +69,7 @@ func (p *Prior) usage(gc float64, code *geneticCode) [codons]float64 {
 		if !ok || code.stops(i) {
 			continue
 		}
-		out[i] = math.Exp(c[0] + c[1]*x + c[2]*x*x)
+		out[i] = math.Exp(c[0] + float64(c[1]*x) + float64(c[2]*x*x))
 		total += out[i]
 	}
 	for i := range out {

@@ -178,7 +178,7 @@ func (f *finder) weigh(s []byte, fr *frame, out *scored) {
 		geneContent: content - f.gc, geneReach: x[featureReach],
 		genePlain: clamp(f.plain(s, int(b.at), int(fr.stop)-3)),
 	}
-	out.total = f.eager() + f.prior.Weights.Gene.value(out.gene[:]) + beyond*max(0, top-bound)
+	out.total = f.eager() + f.prior.Weights.Gene.value(out.gene[:]) + float64(beyond*max(0, top-bound))
 }
 
 func (f *finder) eager() float64 {

@@ -3,6 +3,8 @@ package genes
 import (
 	"bytes"
 	"slices"
+
+	"github.com/porestream/porestream/genes/rna"
 )
 
 // Bases are numbers: A 0, C 1, G 2, T 3, so that 3-b is the complement, and any other letter is unknown.
@@ -23,18 +25,6 @@ func encode(seq []byte) []byte {
 	out := make([]byte, len(seq))
 	for i, c := range seq {
 		out[i] = baseOf[c]
-	}
-	return out
-}
-
-// complemented is the other strand.
-func complemented(s []byte) []byte {
-	out := make([]byte, len(s))
-	for i, b := range s {
-		if b != unknown {
-			b = 3 - b
-		}
-		out[len(s)-1-i] = b
 	}
 	return out
 }
@@ -95,7 +85,7 @@ func pieces(contig int, letters []byte, circular bool) []*piece {
 
 func newPiece(contig, offset int, s []byte, circular bool) *piece {
 	p := &piece{contig: contig, offset: offset, length: len(s), circular: circular}
-	other := complemented(s)
+	other := rna.Complemented(s)
 	if circular {
 		turn, otherTurn := leastRotation(s), leastRotation(other)
 		a, b := slices.Concat(s[turn:], s[:turn]), slices.Concat(other[otherTurn:], other[:otherTurn])
@@ -106,7 +96,7 @@ func newPiece(contig, offset int, s []byte, circular bool) *piece {
 		for wanted := len(s) + min(len(s), overhang); len(a) < wanted; {
 			a = append(a, a[:wanted-len(s)]...)
 		}
-		p.forward, p.reverse = a, complemented(a)
+		p.forward, p.reverse = a, rna.Complemented(a)
 		return p
 	}
 	p.forward, p.reverse = s, other

@@ -1,6 +1,10 @@
 package genes
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/porestream/porestream/genes/rna"
+)
 
 // Viruses of eukaryotes have part of their ribosomes slip back by one base, on seven bases that pair as well one base before. What follows is read in
 // another frame, and one long protein has the beginning of one frame and the end of another.
@@ -44,7 +48,7 @@ func (f *finder) join(p *piece, a, b *Gene) {
 	n, strand := len(s), s
 	start, stop, end := a.Start-p.offset, a.End-p.offset, b.End-p.offset
 	if a.Reverse {
-		strand = complemented(s)
+		strand = rna.Complemented(s)
 		start, stop, end = n-a.End+p.offset, n-a.Start+p.offset, n-b.Start+p.offset
 	}
 	if end <= stop {

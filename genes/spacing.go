@@ -121,8 +121,8 @@ func (m *spacingModel) pull(counts *spacingCounts) {
 			// A pair on one strand is of either strand alike.
 			switch r {
 			case sameStrand:
-				waiting[convergent] += n / 2
-				waiting[divergent] += n / 2
+				waiting[convergent] += float64(n / 2)
+				waiting[divergent] += float64(n / 2)
 			default:
 				waiting[r] += n
 			}
@@ -132,12 +132,12 @@ func (m *spacingModel) pull(counts *spacingCounts) {
 	rate := far / (counts.Beyond + farthest)
 	for b := range bins {
 		for r := range relations {
-			expected := waiting[r] * binWidth(b) * rate
-			m.near[r][b] = math.Log((counts.Bins[r][b] + doubt*math.Exp(m.near[r][b])) / (expected + doubt))
+			expected := float64(waiting[r] * binWidth(b) * rate)
+			m.near[r][b] = math.Log((counts.Bins[r][b] + float64(doubt*math.Exp(m.near[r][b]))) / (expected + doubt))
 		}
 		same := counts.Bins[sameStrand][b]
-		waiting[convergent] -= counts.Bins[convergent][b] + same/2
-		waiting[divergent] -= counts.Bins[divergent][b] + same/2
+		waiting[convergent] -= counts.Bins[convergent][b] + float64(same/2)
+		waiting[divergent] -= counts.Bins[divergent][b] + float64(same/2)
 		waiting[sameStrand] -= counts.Bins[convergent][b] + counts.Bins[divergent][b] + same
 	}
 }
@@ -154,7 +154,7 @@ func (m *spacingModel) apart(prior, own *spacingCounts) {
 	var counts [relations]float64
 	far := 1.0
 	for r := range counts {
-		counts[r] = prior.Bins[r][bins]*scale + own.Bins[r][bins]
+		counts[r] = float64(prior.Bins[r][bins]*scale) + own.Bins[r][bins]
 		far += counts[r]
 	}
 	for r := range counts {
@@ -162,6 +162,6 @@ func (m *spacingModel) apart(prior, own *spacingCounts) {
 		if r != sameStrand {
 			share = 2 // only half of the genes can be followed so
 		}
-		m.far[r] = math.Log((share*counts[r] + .5) / far)
+		m.far[r] = math.Log((float64(share*counts[r]) + .5) / far)
 	}
 }

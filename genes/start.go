@@ -91,7 +91,7 @@ func (m *startModel) binding(s []byte, at int) (float64, site) {
 			if score < -6 {
 				continue
 			}
-			p := t.share * t.offset[o] * math.Exp(score)
+			p := float64(t.share * t.offset[o] * math.Exp(score))
 			sum += p
 			if p > best {
 				best, where = p, site{k, o}
@@ -158,7 +158,7 @@ func (m *startModel) kindsFrom(prior *startPrior, own [startKinds]float64) {
 	}
 	var n [startKinds]float64
 	for k := range n {
-		n[k] = prior.Kinds[k]/sum*startPriorGenes + own[k] + .1
+		n[k] = float64(prior.Kinds[k]/sum*startPriorGenes) + own[k] + .1
 		total += n[k]
 	}
 	for k := range n {
@@ -196,7 +196,7 @@ func (m *startModel) learn(prior *startPrior, starts []startContext, between *he
 		}
 		sum := 0.0
 		for b := range n {
-			n[b] += startPriorGenes * m.plain[b] * math.Exp(prior.Flank[i][b])
+			n[b] += float64(startPriorGenes * m.plain[b] * math.Exp(prior.Flank[i][b]))
 			sum += n[b]
 		}
 		for b := range n {
@@ -276,7 +276,7 @@ func (m *startModel) expect(prior *startPrior, starts []startContext) {
 						score += m.scores[k][j][b]
 					}
 				}
-				p[k][o] = m.motifs[k].share * m.motifs[k].offset[o] * math.Exp(score)
+				p[k][o] = float64(m.motifs[k].share * m.motifs[k].offset[o] * math.Exp(score))
 				sum += p[k][o]
 			}
 		}
@@ -304,14 +304,14 @@ func (m *startModel) expect(prior *startPrior, starts []startContext) {
 		if k > 0 {
 			share, strength = .02, startPriorGenes
 		}
-		t.share = (shares[k] + share*strength) / (n + strength)
+		t.share = (shares[k] + float64(share*strength)) / (n + strength)
 		sum := 0.0
 		for o := range offsets {
 			pull := 1.0 / offsets
 			if k == 0 {
 				pull = prior.Offset[o]
 			}
-			places[k][o] += 20 * pull
+			places[k][o] += float64(20 * pull)
 			sum += places[k][o]
 		}
 		for o := range offsets {
@@ -324,7 +324,7 @@ func (m *startModel) expect(prior *startPrior, starts []startContext) {
 				if k == 0 {
 					pull = prior.Motif[j][b]
 				}
-				bases[k][j][b] += 10 * pull
+				bases[k][j][b] += float64(10 * pull)
 				sum += bases[k][j][b]
 			}
 			for b := range 4 {

@@ -44,7 +44,8 @@ func encoded(letter byte) byte {
 	return unknown
 }
 
-func complemented(s []byte) []byte {
+// Complemented is the other strand of bases: A 0, C 1, G 2, T 3, an unknown one 4.
+func Complemented(s []byte) []byte {
 	out := make([]byte, len(s))
 	for i, b := range s {
 		if b != unknown {
@@ -80,7 +81,7 @@ func (x *Index) cut(letters []byte, circular bool) (out []Gene) {
 		s := encode(letters[from:end])
 		for _, reverse := range []bool{false, true} {
 			if reverse {
-				s = complemented(s)
+				s = Complemented(s)
 			}
 			for _, g := range x.ribosomal(s, true) {
 				if g.Reverse = reverse; reverse {
@@ -111,7 +112,7 @@ func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byt
 	var out []Gene
 	for _, reverse := range []bool{false, true} {
 		if reverse {
-			s = complemented(s)
+			s = Complemented(s)
 		}
 		for _, list := range [][]Gene{x.ribosomal(s, !circular), transfer(s, amino)} {
 			for i := range list {

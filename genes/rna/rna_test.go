@@ -35,7 +35,7 @@ func random(r *rand.Rand, n int) []byte {
 
 func reversed(s []byte) []byte {
 	out := make([]byte, len(s))
-	for i, b := range complemented(encode(s)) {
+	for i, b := range Complemented(encode(s)) {
 		out[i] = "ACGTN"[b]
 	}
 	return out
