@@ -101,7 +101,7 @@ func TestImports(t *testing.T) {
 		{"basecall/ctc", "decoding is pure", []string{kafkaGo, ort, services, "net", "github.com/prometheus", "runtime/cgo", module + "signal"}},
 		{"demux", "barcodes are found in sequences alone", []string{kafkaGo, kfake, ort, services, cobra, module + "basecall", module + "signal", "net", "runtime/cgo"}},
 		{"textfile", "files are read whatever is in them", []string{module + "genome", module + "vcf", module + "annotate", module + "stream", module + "basecall", kafkaGo, ort, services, "net/http"}},
-		{"samtag", "tags are read without anything of ours", []string{module + "basecall", module + "demux", kafkaGo, ort, services, "net/http"}},
+		{"align/hts/samtag", "tags are read without anything of ours", []string{module + "basecall", module + "demux", kafkaGo, ort, services, "net/http"}},
 		{"modbase", "tags of modified bases are text and bytes", []string{kafkaGo, kfake, ort, services, cobra, "github.com/biogo/hts", "net/http", "runtime/cgo", module + "stream", module + "basecall", module + "align"}},
 		{"modbase/record", "records are kept true without an engine", []string{kafkaGo, kfake, ort, services, cobra, "net/http", module + "stream", module + "basecall"}},
 		{"modbase/pileup", "counting is pure", []string{kafkaGo, kfake, ort, services, cobra, "net/http", "runtime/cgo", "os/exec", module + "stream", module + "basecall", module + "variant", module + "align"}},

@@ -12,7 +12,7 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
-	"github.com/porestream/porestream/samtag"
+	"github.com/porestream/porestream/align/hts/samtag"
 )
 
 // summaryColumns are the columns of a summary, named as Dorado and MinKNOW name

@@ -34,6 +34,7 @@ import (
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/variant/network"
@@ -341,19 +342,11 @@ func (cfg *callConfig) whose(samples []string) (of, name string, err error) {
 		return "", cmp.Or(cfg.sample, strings.Join(samples, ""), unnamedSample), nil
 	case cfg.sample == "":
 		return "", "", fmt.Errorf("its read groups name %d samples, %s: call one with --sample, each to a file of its own with -o '%s.vcf.gz', or all as one with --one-sample NAME",
-			len(samples), few(samples), samplePlace)
+			len(samples), textfile.Few(samples), samplePlace)
 	case !slices.Contains(samples, cfg.sample):
-		return "", "", fmt.Errorf("there is no sample %s: its read groups name %s", cfg.sample, few(samples))
+		return "", "", fmt.Errorf("there is no sample %s: its read groups name %s", cfg.sample, textfile.Few(samples))
 	}
 	return cfg.sample, cfg.sample, nil
-}
-
-// few is a short list of names.
-func few(names []string) string {
-	if n := len(names); n > 6 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), n-5)
-	}
-	return strings.Join(names, ", ")
 }
 
 // callSample calls the variants of one sample of a file.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/modbase/aligned"
 	"github.com/porestream/porestream/modbase/motif"
 	"github.com/porestream/porestream/modbase/pileup"
-	"github.com/porestream/porestream/samtag"
 	"github.com/porestream/porestream/variant"
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/aligned"
 	"github.com/porestream/porestream/variant/carryover"
@@ -119,7 +120,7 @@ func markFiles(ctx context.Context, cfg carryOverConfig, paths []string) error {
 			return fmt.Errorf("%s: sample %s is in %s already: give each sample's calls once", path, sample, m.calls[sample])
 		}
 		if !slices.Contains(m.samples, sample) {
-			return fmt.Errorf("%s: no read group of the reads names its sample %s: they name %s", path, sample, few(m.samples))
+			return fmt.Errorf("%s: no read group of the reads names its sample %s: they name %s", path, sample, textfile.Few(m.samples))
 		}
 		m.calls[sample] = path
 	}
@@ -391,7 +392,7 @@ func (m *marking) tables(alleles map[string][]vrs.Edit, called map[string]map[st
 		}
 		controls, _ := named.Split(samples)
 		if len(controls) == 0 {
-			m.logger.Warn("no control is among the samples of a run, whose reads show nothing of carry-over: its alleles are not assessed by them", "run", run, "samples", few(samples))
+			m.logger.Warn("no control is among the samples of a run, whose reads show nothing of carry-over: its alleles are not assessed by them", "run", run, "samples", textfile.Few(samples))
 			continue
 		}
 		table := carryover.NewTable(controls, samples)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/biogo/hts/sam"
 
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/record"
-	"github.com/porestream/porestream/samtag"
 )
 
 // alignmentTags are those that an aligner writes: they say nothing of an unaligned read.

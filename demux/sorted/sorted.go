@@ -13,9 +13,9 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/demux"
 	"github.com/porestream/porestream/modbase/record"
-	"github.com/porestream/porestream/samtag"
 )
 
 // Options say how reads are sorted.

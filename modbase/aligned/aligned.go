@@ -14,12 +14,12 @@ import (
 	"github.com/biogo/hts/sam"
 
 	"github.com/porestream/porestream/align/hts"
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/inorder"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/record"
-	"github.com/porestream/porestream/samtag"
 )
 
 // MaxHaplotypes is the highest number that the tag HP may have for a haplotype.

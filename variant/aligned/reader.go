@@ -22,9 +22,9 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/align/hts"
 	"github.com/porestream/porestream/align/hts/cram"
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/basecall/input"
 	"github.com/porestream/porestream/genome"
-	"github.com/porestream/porestream/samtag"
 )
 
 // Alignments reads the alignments of a file.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/align/hts"
-	"github.com/porestream/porestream/samtag"
+	"github.com/porestream/porestream/align/hts/samtag"
 	"github.com/porestream/porestream/variant"
 	"github.com/porestream/porestream/variant/aligned"
 )

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/vrs"
 )
 
@@ -19,7 +20,7 @@ type Controls map[string]Kind
 func (c Controls) Among(samples []string, where string) (Controls, error) {
 	among, missing := c.Split(samples)
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", slices.Min(slices.Collect(maps.Keys(missing))), where, few(samples))
+		return nil, fmt.Errorf("control %s is not among the samples of %s, which are %s", slices.Min(slices.Collect(maps.Keys(missing))), where, textfile.Few(slices.Sorted(slices.Values(samples))))
 	}
 	if len(c) > 0 && len(among) == len(samples) {
 		return nil, errors.New("all samples of " + where + " are controls: there is nothing that they could bound")
@@ -50,18 +51,6 @@ func Find(samples []string, name string) (string, bool) {
 		return "", false
 	}
 	return samples[i], true
-}
-
-// few is a short list of names.
-func few(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	if n := len(names); n > 6 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:5], ", "), n-5)
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // Table is the reads that all samples of a run show at the alleles that any of them is called with.
