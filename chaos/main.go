@@ -38,6 +38,8 @@ type config struct {
 	recording        string
 	reference, genes string
 	ort              string
+	modified         string
+	diploid          bool
 	log              cli.LogFlags
 	keep             bool
 }
@@ -68,6 +70,8 @@ func command() *cobra.Command {
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest, processor and pore")
 	flags.StringVar(&cfg.out, "out", "chaos/out", "folder for histories and logs, in a folder by seed")
 	cfg.registerMaterial(flags)
+	flags.StringVar(&cfg.modified, "modified-bases", "modbase/network/testdata/dna_r9.4.1_made.onnx", "model of modified bases, which are counted")
+	flags.BoolVar(&cfg.diploid, "diploid", false, "simulate a diploid sample in place of the recording, and count its modified bases by haplotype, too")
 	flags.BoolVar(&cfg.keep, "keep", false, "keep the brokers' files")
 	root.AddCommand(brokerCommand(), soakCommand())
 	return root
@@ -124,6 +128,9 @@ func chaos(ctx context.Context, cfg config, logger *slog.Logger) error {
 		return err
 	}
 	drawn := schedule.Draw(plan)
+	if cfg.diploid {
+		drawn.Shape.Samples = 1 // so that it has the depth of all runs
+	}
 	fmt.Printf("seed %d, %v, %d brokers\n%v\n", cfg.seed, cfg.length, cfg.brokers, drawn.Shape)
 	for _, f := range drawn.Faults {
 		fmt.Println(f)

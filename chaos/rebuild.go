@@ -30,14 +30,15 @@ func replaying(partitions map[string]int32) stream.NewHandler {
 
 // rebuild restores the state of every partition that has a usable snapshot as a new owner would, from the snapshot and the records behind
 // it, and folds it from the first record on besides. restored counts the partitions.
-func rebuild(ctx context.Context, client *kafka.Client, contents *check.Contents, handlers map[string]stream.NewHandler) (sections []check.Section, restored int, err error) {
-	for _, s := range stages {
+func rebuild(ctx context.Context, client *kafka.Client, contents *check.Contents, handlers []check.Stage) (sections []check.Section, restored int, err error) {
+	for _, folding := range handlers {
+		s := stage{name: folding.Name, input: folding.Input}
 		bounds, err := client.Offsets(ctx, s.input)
 		if err != nil {
 			return nil, 0, err
 		}
 		for p, b := range bounds {
-			r := rebuilding{client: client, stage: s, partition: int32(p), bounds: b, newHandler: handlers[s.input]}
+			r := rebuilding{client: client, stage: s, partition: int32(p), bounds: b, newHandler: folding.New}
 			for _, rec := range contents.Records[s.input] {
 				if rec.Partition == r.partition {
 					r.records = append(r.records, rec)

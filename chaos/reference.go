@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,7 +25,7 @@ const referencePrefix = "undisturbed."
 
 // dataTopics are the topics that a run's outcome is on.
 func dataTopics(t stream.Topics) []string {
-	return []string{t.Signal, t.Reads, t.Calls, t.Variants, t.DeadLetters}
+	return []string{t.Signal, t.Reads, t.Calls, t.Variants, t.Methylation, t.DeadLetters}
 }
 
 // undisturbed runs the same programs over the same recordings without any fault, and returns what they leave.
@@ -33,8 +36,8 @@ func undisturbed(ctx context.Context, cfg *config, dir string, recordings []reco
 	}
 	defer broker.kill()
 	out := filepath.Join(dir, "undisturbed", "results")
-	args := []string{"run", "--ref", cfg.reference, "--gff", cfg.genes, "--ort-lib", cfg.ort, "--out", out,
-		"--brokers", broker.addr, "--topic-prefix", referencePrefix, "--partitions", "1"}
+	args := append([]string{"run", "--ref", cfg.reference, "--gff", cfg.genes, "--ort-lib", cfg.ort, "--out", out,
+		"--brokers", broker.addr, "--topic-prefix", referencePrefix, "--partitions", "1", "--basecalls"}, cfg.counting()...)
 	for _, r := range recordings {
 		args = append(args, r.path)
 	}
@@ -46,8 +49,108 @@ func undisturbed(ctx context.Context, cfg *config, dir string, recordings []reco
 	if err != nil {
 		return contents, err
 	}
-	contents.VCF, err = writtenVCFs(out, samplesOf(recordings))
+	if err != nil {
+		return contents, err
+	}
+	if contents.VCF, err = writtenVCFs(out, samplesOf(recordings)); err != nil {
+		return contents, err
+	}
+	called, err := broker.observers().Contents(ctx, names, []string{names.Basecalls})
+	if err != nil {
+		return contents, err
+	}
+	contents.Methylation, err = counted(ctx, cfg, out, samplesOf(recordings), called.Records[names.Basecalls])
 	return contents, err
+}
+
+// counting are the flags by which modified bases are called and counted.
+func (c *config) counting() []string {
+	flags := []string{"--methylation", "--modified-bases", c.modified}
+	if c.diploid {
+		flags = append(flags, "--ploidy", "2", "--methylation-haplotypes")
+	}
+	return flags
+}
+
+// counted counts the modified bases of called reads in files, without the stage that counts them on their way.
+func counted(ctx context.Context, cfg *config, dir string, samples []string, reads []stream.Record) (map[string][]byte, error) {
+	pore := filepath.Join(cfg.bin, "pore")
+	beds := make(map[string][]byte)
+	for _, sample := range samples {
+		file := func(name string) string { return filepath.Join(dir, sample+"."+name) }
+		var fastq []byte
+		for _, rec := range reads {
+			if slices.ContainsFunc(rec.Headers, func(h stream.Header) bool { return h.Key == "sample" && string(h.Value) == sample }) {
+				fastq = append(fastq, rec.Value...)
+			}
+		}
+		if err := os.WriteFile(file("fastq"), fastq, 0o600); err != nil {
+			return nil, fmt.Errorf("writing the called reads of %s: %w", sample, err)
+		}
+		steps := [][]string{
+			{"align", "-y", "--ref", cfg.reference, "-o", file("bam"), file("fastq")},
+			{"pileup", "--ref", cfg.reference, "-o", file("bed"), file("bam")},
+		}
+		if cfg.diploid {
+			steps = append(steps,
+				[]string{"call", "--ref", cfg.reference, "--ort-lib", cfg.ort, "--ploidy", "2", "--haplotag", file("tagged.bam"), "-o", file("vcf"), file("bam")},
+				[]string{"pileup", "--ref", cfg.reference, "--haplotypes", "-o", file("{haplotype}.bed"), file("tagged.bam")},
+			)
+		}
+		for _, args := range steps {
+			if _, err := output(ctx, pore, args...); err != nil {
+				return nil, fmt.Errorf("counting the modified bases of %s in a file: %w", sample, err)
+			}
+		}
+		bed, err := os.ReadFile(file("bed"))
+		if err != nil {
+			return nil, fmt.Errorf("reading what was counted without faults: %w", err)
+		}
+		beds[sample] = bed
+		for haplotype := range haplotypes {
+			bed, err := os.ReadFile(file(fmt.Sprint(haplotype+1) + ".bed"))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // no read of the sample is of a known haplotype
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading what was counted without faults: %w", err)
+			}
+			beds[ofHaplotype(sample, haplotype+1)] = bed
+		}
+	}
+	return beds, nil
+}
+
+// haplotypes is how many are distinguished.
+const haplotypes = 2
+
+func ofHaplotype(sample string, haplotype int) string {
+	return fmt.Sprintf("%s, haplotype %d", sample, haplotype)
+}
+
+// foldedCounts folds the methylation topic as a consumer does and writes the bedMethyl of every sample, and of its haplotypes.
+func foldedCounts(contents *check.Contents, g *genome.Genome, partitions int32) (map[string][]byte, error) {
+	fold := pipeline.NewMethylationFold(partitions)
+	for _, rec := range contents.Records[contents.Topics.Methylation] {
+		if _, err := fold.Add(rec); err != nil {
+			return nil, fmt.Errorf("folding the counts of modified bases: %w", err)
+		}
+	}
+	beds := make(map[string][]byte)
+	for _, sample := range fold.Samples() {
+		for _, haplotype := range append(fold.Haplotypes(sample), 0) {
+			var b bytes.Buffer
+			if err := fold.WriteBedMethyl(&b, sample, haplotype, g.Rank); err != nil {
+				return nil, fmt.Errorf("writing the counts of %s: %w", sample, err)
+			}
+			name := sample
+			if haplotype > 0 {
+				name = ofHaplotype(sample, haplotype)
+			}
+			beds[name] = b.Bytes()
+		}
+	}
+	return beds, nil
 }
 
 // samplesOf lists the samples of recordings.

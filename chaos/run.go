@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
 	"github.com/porestream/porestream/chaos/nemesis"
@@ -78,7 +79,7 @@ func runOnce(ctx context.Context, cfg config, drawn schedule.Schedule, dir strin
 	h := &harness{
 		cfg: &cfg, shape: drawn.Shape, dir: dir, work: work, recordings: ref.recordings, claimed: make(map[*service]bool), env: env,
 		partitions: map[string]int32{"signal": int32(drawn.Shape.Signal), "reads": int32(drawn.Shape.Reads),
-			"calls": int32(drawn.Shape.Calls), "variants": int32(drawn.Shape.Variants)},
+			"calls": int32(drawn.Shape.Calls), "variants": int32(drawn.Shape.Variants), "methylation": int32(drawn.Shape.Methylation)},
 	}
 	if h.cluster, err = startCluster(ctx, &cfg, work); err != nil {
 		return nil, err
@@ -96,7 +97,14 @@ func runOnce(ctx context.Context, cfg config, drawn schedule.Schedule, dir strin
 }
 
 func newReference(ctx context.Context, cfg *config, work string, shape schedule.Shape) (*reference, error) {
-	recordings, err := deal(ctx, cfg.recording, work, shape.Runs, shape.Samples, cfg.reads)
+	source := cfg.recording
+	if cfg.diploid {
+		var err error
+		if source, err = simulated(ctx, cfg, work); err != nil {
+			return nil, err
+		}
+	}
+	recordings, err := deal(ctx, source, work, shape.Runs, shape.Samples, cfg.reads)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +113,17 @@ func newReference(ctx context.Context, cfg *config, work string, shape schedule.
 		return nil, err
 	}
 	return &reference{recordings, contents}, nil
+}
+
+// simulated records a diploid sample, of which every site that is planted has two alleles.
+func simulated(ctx context.Context, cfg *config, dir string) (string, error) {
+	out := filepath.Join(dir, "diploid")
+	_, err := output(ctx, filepath.Join(cfg.bin, "pore"), "simulate", "--ref", cfg.reference, "--ploidy", "2", "--variants", "snp=80,indel=0,het=1",
+		"--depth", "24", "--length", "6000", "--channels", "24", "--seed", fmt.Sprint(cfg.seed), "--out", out)
+	if err != nil {
+		return "", fmt.Errorf("simulating a diploid sample: %w", err)
+	}
+	return filepath.Join(out, "reads.pod5"), nil
 }
 
 func countReads(recordings []recording) int {
@@ -202,7 +221,8 @@ func (h *harness) makeTopics(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	defer client.Close()
-	settings := stream.NewTopics("").Settings(4)
+	topics := stream.NewTopics("")
+	settings := append(topics.Settings(4), topics.MethylationSettings(4)...)
 	for i := range settings {
 		if n, exists := h.partitions[settings[i].Name]; exists {
 			settings[i].Partitions = int(n)
@@ -231,10 +251,10 @@ func (h *harness) startServices() error {
 const deviceTimeout = 5 * time.Second
 
 func (h *harness) newProcessor(name string) *service {
-	s := newService(name, h.dir, h.log, filepath.Join(h.cfg.bin, "processor"), "--brokers", splitAddrs(h.cluster.services()),
+	s := newService(name, h.dir, h.log, append([]string{filepath.Join(h.cfg.bin, "processor"), "--brokers", splitAddrs(h.cluster.services()),
 		"--ref", h.cfg.reference, "--gff", h.cfg.genes, "--ort-lib", h.cfg.ort, "--listen", "127.0.0.1:0",
 		"--replication", fmt.Sprint(min(3, max(1, h.cfg.brokers))), "--device-timeout", deviceTimeout.String(),
-		"--snapshot-interval", "5s", "--partial", "1s", "--session-timeout", h.cfg.session.String(), "--memberships", filepath.Join(h.dir, name+".memberships"), "--drain-timeout", (h.cfg.session / 2).String())
+		"--snapshot-interval", "5s", "--partial", "1s", "--session-timeout", h.cfg.session.String(), "--memberships", filepath.Join(h.dir, name+".memberships"), "--drain-timeout", (h.cfg.session / 2).String()}, h.cfg.counting()...)...)
 	s.setEnv(append(slices.Clone(h.env), "PORESTREAM_DEVICE_FAULT="+h.deviceFile(name))...)
 	h.extra = append(h.extra, s)
 	return s
@@ -293,6 +313,9 @@ func (h *harness) verify(ctx context.Context, ref *reference, logger *slog.Logge
 	if contents.VCF, err = foldedVCFs(&contents, g, h.partitions["variants"], samplesOf(h.recordings)); err != nil {
 		return nil, err
 	}
+	if contents.Methylation, err = foldedCounts(&contents, g, h.partitions["methylation"]); err != nil {
+		return nil, err
+	}
 	handlers, stop, err := folding(ctx, h.cfg, g, h.partitions, logger)
 	if err != nil {
 		return nil, err
@@ -307,7 +330,7 @@ func (h *harness) verify(ctx context.Context, ref *reference, logger *slog.Logge
 		return nil, err
 	}
 	defer client.Close()
-	handlers[stages[0].input] = replaying(h.partitions)
+	handlers = append(handlers, check.Stage{Name: basecallstage.Name, Input: topics.Signal, New: replaying(h.partitions)})
 	states, restored, err := rebuild(ctx, client, &contents, handlers)
 	if err != nil {
 		return nil, err

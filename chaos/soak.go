@@ -203,7 +203,7 @@ func (s *soaking) makeTopics(ctx context.Context, logger *slog.Logger, log *hist
 		return err
 	}
 	groups, partitions := make(map[string]string), make(map[string]int32)
-	for _, stage := range stages {
+	for _, stage := range steady {
 		groups[stage.group()] = stage.input
 		partitions[stage.input], partitions[stage.output] = int32(s.cfg.partitions), int32(s.cfg.partitions)
 	}

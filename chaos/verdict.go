@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -57,8 +60,9 @@ func (v *verdict) print(w io.Writer) {
 		{"faults", total},
 		{"processes started", processes},
 		{"reads", v.reads},
-		{"records on signal, reads, calls, variants", fmt.Sprint(len(v.contents.Records[topics.Signal]), len(v.contents.Records[topics.Reads]),
-			len(v.contents.Records[topics.Calls]), len(v.contents.Records[topics.Variants]))},
+		{"records on signal, reads, calls, variants, methylation", fmt.Sprint(len(v.contents.Records[topics.Signal]), len(v.contents.Records[topics.Reads]),
+			len(v.contents.Records[topics.Calls]), len(v.contents.Records[topics.Variants]), len(v.contents.Records[topics.Methylation]))},
+		{"sites of modified bases, by sample", v.sites()},
 		{"ends of transactions: committed, aborted", fmt.Sprint(v.contents.Committed, v.contents.Aborted)},
 		{"offset commits on record", len(v.contents.Commits)},
 		{"partitions whose state was rebuilt from a snapshot", v.restored},
@@ -77,6 +81,15 @@ func (v *verdict) print(w io.Writer) {
 	for _, violation := range v.violations {
 		fmt.Fprintln(w, violation)
 	}
+}
+
+// sites says how many sites of modified bases each sample, and each of its haplotypes, has.
+func (v *verdict) sites() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(v.contents.Methylation)) {
+		all = append(all, fmt.Sprintf("%s: %d", name, bytes.Count(v.contents.Methylation[name], []byte("\n"))))
+	}
+	return strings.Join(all, "; ")
 }
 
 func (v *verdict) longestStall() string {

@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,9 @@ type Contents struct {
 	Commits []Commit
 	// VCF is the final VCF of every sample.
 	VCF map[string][]byte
+	// Methylation is the bedMethyl of every sample, and of its haplotypes if there is any of them: what the topic comes to, and of the reference
+	// what was counted in a file of the same reads.
+	Methylation map[string][]byte
 	// Successive says that a sample has runs one behind the other, so that it may end more than once: whether what stands was final once before
 	// depends on how far the stages were when the next run began.
 	Successive bool
@@ -98,6 +102,8 @@ const (
 	Markers = "every run begins and ends once"
 	// Revisions: no id and revision twice, and the revisions of an id ascend.
 	Revisions = "revisions ascend"
+	// Counts: of modified bases no read is lost from one revision to the next, the last ones are final, and are those of a file of the same reads.
+	Counts = "modified bases of every read counted once"
 	// Result: the last revisions, and the VCF, are those of the run without faults.
 	Result = "the result is that of the run without faults"
 	// Function: what a stage has written is a function of what it has read.
@@ -130,6 +136,7 @@ func Violations(e Evidence, limits Limits) []Violation {
 		func(r *report) { checkReads(r, &e.Run, &e.Reference) },
 		func(r *report) { checkMarkers(r, &e.Run) },
 		func(r *report) { checkRevisions(r, &e.Run) },
+		func(r *report) { checkCounts(r, &e.Run, &e.Reference) },
 		func(r *report) { checkResult(r, &e.Run, &e.Reference) },
 		func(r *report) { checkFunction(r, &e.Run, e.Recomputed) },
 		func(r *report) { checkOffsets(r, &e.Run, e.History) },
@@ -186,12 +193,20 @@ func (c *Contents) partitions(topic string) int32 {
 
 // checkContent refuses a reference that could excuse anything.
 func checkContent(r *report, ref *Contents) {
-	for _, topic := range []string{ref.Topics.Signal, ref.Topics.Reads, ref.Topics.Calls, ref.Topics.Variants} {
+	for _, topic := range []string{ref.Topics.Signal, ref.Topics.Reads, ref.Topics.Calls, ref.Topics.Variants, ref.Topics.Methylation} {
 		if len(ref.Records[topic]) == 0 {
 			r.add(Content, topic, "the run without faults left nothing on the topic", "0 records")
 		}
 	}
 	if len(ref.VCF) == 0 {
 		r.add(Content, "VCF", "the run without faults has no result", "0 samples")
+	}
+	if len(ref.Methylation) == 0 {
+		r.add(Content, "bedMethyl", "in the reads of the run without faults nothing was counted", "0 samples")
+	}
+	for _, name := range slices.Sorted(maps.Keys(ref.Methylation)) {
+		if len(ref.Methylation[name]) == 0 {
+			r.add(Content, "bedMethyl of "+name, "in the reads of the run without faults no base was counted", "0 bytes")
+		}
 	}
 }

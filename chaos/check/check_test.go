@@ -11,6 +11,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
@@ -69,6 +70,15 @@ func withSegment(t *testing.T, rec *stream.Record, change func(*streampb.Segment
 	change(m.GetSegment())
 	rec.Value, err = stream.EncodeReads(m)
 	require.NoError(t, err)
+}
+
+func withCounts(t *testing.T, rec *stream.Record, change func(*methylation.Stretch)) {
+	s, _, err := methylation.Decode(*rec)
+	require.NoError(t, err)
+	change(s)
+	out, err := s.Record(rec.Topic)
+	require.NoError(t, err)
+	rec.Value = out.Value
 }
 
 // TestEveryViolationIsFound plants one violation at a time. Each must be reported under its promise with what, where and evidence.
@@ -142,6 +152,29 @@ func TestEveryViolationIsFound(t *testing.T) {
 			check.Violation{Check: check.Result, What: "the bytes differ", Where: "VCF of sample s", Evidence: `from byte 19`}},
 		{"a VCF of nobody", func(_ *testing.T, e *check.Evidence) { e.Run.VCF["t"] = nil },
 			check.Violation{Check: check.Result, What: "there should be none", Where: "VCF of sample t"}},
+		{"a revision of counts twice", func(_ *testing.T, e *check.Evidence) { again(e, "methylation", nth(e, "methylation", 0)) },
+			check.Violation{Check: check.Revisions, What: "s/c/0/m goes back to revision 1", Where: "methylation/", Evidence: "revision 4 is at"}},
+		{"a revision of counts left out", func(_ *testing.T, e *check.Evidence) { drop(e, "methylation", nth(e, "methylation", 1)) },
+			check.Violation{Check: check.Revisions, What: "s/c/0/m jumps to revision 3", Where: "methylation/", Evidence: "revision 1 is the last before"}},
+		{"a read lost between two revisions of counts", func(t *testing.T, e *check.Evidence) {
+			withCounts(t, &e.Run.Records["methylation"][nth(e, "methylation", 2)], func(s *methylation.Stretch) { s.Sites.Modified[0] -= 2 })
+		}, check.Violation{Check: check.Counts, What: "revision 3 of s/c/0/m has lost reads", Where: "methylation/", Evidence: "at 7+ 2 reads, in revision 2 3; 1 sites"}},
+		{"counts never made final", func(_ *testing.T, e *check.Evidence) { drop(e, "methylation", nth(e, "methylation", 3)) },
+			check.Violation{Check: check.Counts, What: "s/c/0/m was never made final", Where: "methylation", Evidence: "its last revision, 3, is PROVISIONAL"}},
+		{"an end of counts forgotten", func(_ *testing.T, e *check.Evidence) { drop(e, "methylation", marker(e, "methylation", -1)) },
+			check.Violation{Check: check.Markers, What: "end of run run1 by source 2 is missing", Where: "methylation/1"}},
+		{"other counts", func(_ *testing.T, e *check.Evidence) { e.Run.Methylation["s"] = []byte("c\t6\t7\ta\n") },
+			check.Violation{Check: check.Counts, What: "the bytes differ from those counted in a file", Where: "bedMethyl of s", Evidence: "from byte 6"}},
+		{"counts of nobody", func(_ *testing.T, e *check.Evidence) { e.Run.Methylation["s, haplotype 1"] = nil },
+			check.Violation{Check: check.Counts, What: "there should be none", Where: "bedMethyl of s, haplotype 1"}},
+		{"counts that should have followed", func(_ *testing.T, e *check.Evidence) { drop(e, "methylation", nth(e, "methylation", 3)) },
+			check.Violation{Check: check.Function, What: "written 1 times less than follows from the input", Where: "methylation/"}},
+		{"a report of calls that follows from nothing", func(t *testing.T, e *check.Evidence) {
+			value, err := stream.EncodeReads(&streampb.ReadRecord{Body: &streampb.ReadRecord_ModifiedCalls{ModifiedCalls: &streampb.ModifiedCalls{Sources: 3}}})
+			require.NoError(t, err)
+			e.Run.Records["reads"] = append(e.Run.Records["reads"], stream.Record{Topic: "reads", Offset: 1000, Key: stream.ModifiedCallsKey(0), Value: value})
+			e.Recomputed["reads"] = nil
+		}, check.Violation{Check: check.Function, What: "written 1 times more than follows from the input", Where: "reads/0", Evidence: "1 records on the topic, 0 follow"}},
 		{"a call that follows from nothing", func(_ *testing.T, e *check.Evidence) {
 			e.Recomputed["calls"] = e.Recomputed["calls"][:len(e.Recomputed["calls"])-1]
 		},
@@ -180,6 +213,10 @@ func TestEveryViolationIsFound(t *testing.T) {
 		}, check.Violation{Check: check.Processes, What: "it did not stop when it was asked to", Where: "processor-1", Evidence: "not within 45s"}},
 		{"an empty reference", func(_ *testing.T, e *check.Evidence) { e.Reference.Records["reads"] = nil },
 			check.Violation{Check: check.Content, What: "the run without faults left nothing on the topic", Where: "reads"}},
+		{"a reference without counts", func(_ *testing.T, e *check.Evidence) { e.Reference.Methylation = nil },
+			check.Violation{Check: check.Content, What: "nothing was counted", Where: "bedMethyl"}},
+		{"a reference of which no site was counted", func(_ *testing.T, e *check.Evidence) { e.Reference.Methylation["s"] = nil },
+			check.Violation{Check: check.Content, What: "no base was counted", Where: "bedMethyl of s"}},
 		{"a reference without a result", func(_ *testing.T, e *check.Evidence) { e.Reference.VCF = nil },
 			check.Violation{Check: check.Content, What: "the run without faults has no result", Where: "VCF"}},
 	} {

@@ -11,13 +11,15 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/chaos/history"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
 // Partitions of the topics of the evidence.
-var partitions = map[string]int32{"signal": 2, "reads": 3, "calls": 1, "variants": 2}
+var partitions = map[string]int32{"signal": 2, "reads": 3, "calls": 1, "variants": 2, "methylation": 2}
 
 var theRun = &streampb.Run{Id: "run1", Sample: "s", SampleRate: 4000}
 
@@ -85,6 +87,17 @@ func (l *log) variant(c *streampb.Call) {
 	l.all([]stream.Out{out}, err)
 }
 
+// counts puts a revision of a site's counts, of so many reads.
+func (l *log) counts(revision uint64, status string, reads int) {
+	s := methylation.Stretch{
+		SchemaVersion: methylation.SchemaVersion, Run: theRun.Id, Sample: "s", Revision: revision, Status: status,
+		Stretch: event.Stretch{Contig: "c", Pos: 1, End: 4096}, Code: "m", Thresholds: map[string]float64{"C": 0.7}, Sites: methylation.NewSites(),
+	}
+	s.Sites.Add(&pileup.Row{Pos: 6, Strand: pileup.Plus, Modified: reads - 1, Failed: 1})
+	out, err := s.Record("methylation")
+	l.all([]stream.Out{out}, err)
+}
+
 // contents makes up what a run in good order leaves. Revisions, which depend on the order of reads, begin with a given one.
 func contents(t *testing.T, revision uint64, lastChunk int64) check.Contents {
 	l := &log{t: t, records: make(map[string][]stream.Record), ends: make(map[string]int64)}
@@ -106,11 +119,19 @@ func contents(t *testing.T, revision uint64, lastChunk int64) check.Contents {
 	l.call(aCall(revision+1, streampb.CallStatus_FINAL))
 	l.variant(aCall(revision+1, streampb.CallStatus_FINAL))
 	l.marker("calls", partitions["reads"], true, stream.CallsMarker)
+	for r := range revision {
+		l.counts(r+1, methylation.Provisional, int(r)+2)
+	}
+	l.counts(revision+1, methylation.Final, int(revision)+1)
+	for source := range partitions["reads"] {
+		l.all(event.RunEndRecords("methylation", partitions["methylation"], &streampb.Marker{Run: theRun, Source: uint32(source), Sources: uint32(partitions["reads"])}))
+	}
 	for source := range partitions["calls"] {
 		l.all(event.RunEndRecords("variants", partitions["variants"], &streampb.Marker{Run: theRun, Source: uint32(source), Sources: uint32(partitions["calls"])}))
 	}
 	c := check.Contents{
 		Topics: stream.NewTopics(""), Records: l.records, VCF: map[string][]byte{"s": []byte("##fileformat\nc\t7\tA\tC\n")},
+		Methylation: map[string][]byte{"s": []byte("c\t6\t7\tm\n")},
 		Commits: []check.Commit{
 			{Group: "g", Topic: "signal", Partition: 0, Offset: 4}, {Group: "g", Topic: "signal", Partition: 1, Offset: 1},
 			{Group: "g", Topic: "signal", Partition: 0, Offset: 4}, {Group: "g", Topic: "signal", Partition: 0, Offset: 12},
@@ -158,7 +179,7 @@ func aHistory() []history.Event {
 func evidence(t *testing.T) check.Evidence {
 	run, reference := contents(t, 3, 111), contents(t, 1, 222)
 	recomputed := make(check.Recomputed)
-	for _, topic := range []string{"calls", "variants"} {
+	for _, topic := range []string{"calls", "variants", "methylation"} {
 		for _, rec := range run.Records[topic] {
 			recomputed[topic] = append(recomputed[topic], stream.Out{Topic: topic, Partition: rec.Partition, Key: rec.Key, Value: rec.Value})
 		}

@@ -31,16 +31,21 @@ func (c *collector) Fail(err error) {
 	}
 }
 
-// Recompute hands the committed records of every partition to a handler that sees nothing else, and returns what it has written. handlers
-// are by input topic.
-func (c *Contents) Recompute(ctx context.Context, handlers map[string]stream.NewHandler) (Recomputed, error) {
+// Stage is one of the stages that fold the records of a topic.
+type Stage struct {
+	Name, Input string
+	New         stream.NewHandler
+}
+
+// Recompute hands the committed records of every partition to a handler of each stage that sees nothing else, and returns what these have written.
+func (c *Contents) Recompute(ctx context.Context, stages []Stage) (Recomputed, error) {
 	recomputed := make(Recomputed)
-	for topic, newHandler := range handlers {
-		partitions := c.partitions(topic)
+	for _, s := range stages {
+		topic, partitions := s.Input, c.partitions(s.Input)
 		for partition := range partitions {
-			handler, err := newHandler(topic, partition, partitions)
+			handler, err := s.New(topic, partition, partitions)
 			if err != nil {
-				return nil, fmt.Errorf("recomputing from %s/%d: %w", topic, partition, err)
+				return nil, fmt.Errorf("recomputing the %s stage from %s/%d: %w", s.Name, topic, partition, err)
 			}
 			var written collector
 			for _, rec := range c.Records[topic] {
@@ -48,11 +53,11 @@ func (c *Contents) Recompute(ctx context.Context, handlers map[string]stream.New
 					continue
 				}
 				if err := handler.Handle(ctx, rec, &written); err != nil {
-					return nil, fmt.Errorf("recomputing from %s/%d: offset %d: %w", topic, partition, rec.Offset, err)
+					return nil, fmt.Errorf("recomputing the %s stage from %s/%d: offset %d: %w", s.Name, topic, partition, rec.Offset, err)
 				}
 			}
 			if err := errors.Join(handler.Drain(ctx), handler.Close(), written.failed); err != nil {
-				return nil, fmt.Errorf("recomputing from %s/%d: %w", topic, partition, err)
+				return nil, fmt.Errorf("recomputing the %s stage from %s/%d: %w", s.Name, topic, partition, err)
 			}
 			for _, out := range written.outs {
 				recomputed[out.Topic] = append(recomputed[out.Topic], out)

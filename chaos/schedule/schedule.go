@@ -61,15 +61,15 @@ func (f Fault) String() string {
 // Shape is what a run is made of, besides its faults.
 type Shape struct {
 	// Partitions of the topics that carry data.
-	Signal, Reads, Calls, Variants int
-	Processors                     int
+	Signal, Reads, Calls, Variants, Methylation int
+	Processors                                  int
 	// Runs is how many sequencing runs are ingested at the same time, and Samples how many samples these are of.
 	Runs, Samples int
 }
 
 func (s Shape) String() string {
-	return fmt.Sprintf("partitions: signal %d, reads %d, calls %d, variants %d; %d processors; %d runs of %d samples",
-		s.Signal, s.Reads, s.Calls, s.Variants, s.Processors, s.Runs, s.Samples)
+	return fmt.Sprintf("partitions: signal %d, reads %d, calls %d, variants %d, methylation %d; %d processors; %d runs of %d samples",
+		s.Signal, s.Reads, s.Calls, s.Variants, s.Methylation, s.Processors, s.Runs, s.Samples)
 }
 
 // Plan says what to draw.
@@ -103,6 +103,8 @@ func Draw(p Plan) Schedule {
 		Processors: between(1, max(1, p.MaxProcessors)), Runs: between(1, 3),
 	}}
 	s.Shape.Samples = between(1, s.Shape.Runs)
+	// From a sequence of its own, so that the others stay as they were.
+	s.Shape.Methylation = 1 + rand.New(rand.NewPCG(p.Seed, 0x6d65746879)).IntN(8)
 	if len(p.Kinds) == 0 {
 		return s
 	}

@@ -22,7 +22,7 @@ func TestASeedGivesOneSchedule(t *testing.T) {
 // The schedule of a seed is what a report of a violation names; a change of it makes old reports worthless.
 func TestTheScheduleOfASeedStays(t *testing.T) {
 	s := schedule.Draw(plan(1))
-	require.Equal(t, "partitions: signal 6, reads 4, calls 5, variants 1; 1 processors; 2 runs of 2 samples", s.Shape.String())
+	require.Equal(t, "partitions: signal 6, reads 4, calls 5, variants 1, methylation 2; 1 processors; 2 runs of 2 samples", s.Shape.String())
 	require.Equal(t, "  1      8.0s  for   1.8s  kill-broker #85", s.Faults[0].String())
 }
 
@@ -32,7 +32,7 @@ func TestEverySchedule(t *testing.T) {
 		p := plan(seed)
 		s := schedule.Draw(p)
 		shapes[s.Shape] = true
-		for _, n := range []int{s.Shape.Signal, s.Shape.Reads, s.Shape.Calls, s.Shape.Variants} {
+		for _, n := range []int{s.Shape.Signal, s.Shape.Reads, s.Shape.Calls, s.Shape.Variants, s.Shape.Methylation} {
 			require.True(t, 1 <= n && n <= 8, "%v", s.Shape)
 		}
 		require.True(t, 1 <= s.Shape.Processors && s.Shape.Processors <= 4, "%v", s.Shape)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,8 +23,11 @@ import (
 	annotatestage "github.com/porestream/porestream/annotate/stage"
 	"github.com/porestream/porestream/basecall"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
+	"github.com/porestream/porestream/chaos/check"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/pipeline"
+	"github.com/porestream/porestream/modbase"
+	methylatestage "github.com/porestream/porestream/modbase/stage"
 	"github.com/porestream/porestream/signal/vbz"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/streampb"
@@ -73,19 +77,24 @@ func record(t *testing.T, rng *rand.Rand, reads int) *recording {
 	for n := range runsOfSample {
 		r.runs = append(r.runs, &streampb.Run{Id: fmt.Sprint("toy", n), Sample: "sample", SampleRate: 4000})
 	}
-	var samples [contigs][]byte
+	var samples [contigs][2][]byte // both copies of each
 	for c := range samples {
-		samples[c] = append([]byte(nil), g.Contig(fmt.Sprint("c", c)).Seq...)
-		for i := range toySNPs {
-			p := place(i)
-			samples[c][p] = bases[(strings.IndexByte("ACGT", samples[c][p])+1)%4]
+		for copied := range samples[c] {
+			samples[c][copied] = append([]byte(nil), g.Contig(fmt.Sprint("c", c)).Seq...)
+			for i := range toySNPs {
+				if c > 0 && copied > 0 && i%toySNPs > 0 {
+					continue // of these contigs the second copy has one alone
+				}
+				p := place(i)
+				samples[c][copied][p] = bases[(strings.IndexByte("ACGT", samples[c][copied][p])+1)%4]
+			}
 		}
 	}
 	for n, run := range r.runs {
 		open := make([][]*streampb.SignalChunk, channels)
 		for i := n * reads / runsOfSample; i < (n+1)*reads/runsOfSample; i++ {
 			channel, contig, start := i%channels, rng.IntN(contigs), rng.IntN(contigLength-readLength)
-			open[channel] = append(open[channel], r.read(rng, run.GetId(), i, uint32(channel+1), contig, start, samples[contig])...)
+			open[channel] = append(open[channel], r.read(rng, run.GetId(), i, uint32(channel+1), contig, start, samples[contig][rng.IntN(2)])...)
 		}
 		r.chunks = append(r.chunks, nil)
 		for more := true; more; {
@@ -99,6 +108,15 @@ func record(t *testing.T, rng *rand.Rand, reads int) *recording {
 		}
 	}
 	return r
+}
+
+// ploidies are those of contigs with two copies: all but the first.
+func (r *recording) ploidies() variant.Ploidies {
+	p := make(variant.Ploidies)
+	for c := 1; c < contigs; c++ {
+		p[fmt.Sprint("c", c)] = []variant.PloidySpan{{Span: variant.Span{Start: 0, End: contigLength}, Ploidy: variant.Diploid}}
+	}
+	return p
 }
 
 // place is a SNP of the sample, 0-based.
@@ -130,7 +148,7 @@ func (r *recording) results(records []stream.Record, partitions int32) ([]byte, 
 		}
 	}
 	var text bytes.Buffer
-	if err := pipeline.WriteGVCF(&text, variant.Config{}, "", variant.AnyAllele, fold.ReferenceRecords("sample", r.genome), fold.Variants("sample", r.genome.Rank)); err != nil {
+	if err := pipeline.WriteGVCF(&text, variant.Config{Ploidies: r.ploidies()}, "", variant.AnyAllele, fold.ReferenceRecords("sample", r.genome), fold.Variants("sample", r.genome.Rank)); err != nil {
 		return nil, err
 	}
 	out := bufio.NewWriter(&text)
@@ -139,6 +157,25 @@ func (r *recording) results(records []stream.Record, partitions int32) ([]byte, 
 	}
 	err := out.Flush()
 	return text.Bytes(), err
+}
+
+// methylation is what a consumer of the methylation topic ends with: the bedMethyl of the sample, and of its haplotypes.
+func (r *recording) methylation(records []stream.Record, partitions int32) (map[string][]byte, error) {
+	fold := pipeline.NewMethylationFold(partitions)
+	for _, rec := range records {
+		if _, err := fold.Add(rec); err != nil {
+			return nil, err
+		}
+	}
+	beds := make(map[string][]byte)
+	for _, haplotype := range append(fold.Haplotypes("sample"), 0) {
+		var bed bytes.Buffer
+		if err := fold.WriteBedMethyl(&bed, "sample", haplotype, r.genome.Rank); err != nil {
+			return nil, err
+		}
+		beds[fmt.Sprintf("sample, haplotype %d", haplotype)] = bed.Bytes()
+	}
+	return beds, nil
 }
 
 // read makes the chunks of a read, whose id says where it lies.
@@ -255,22 +292,73 @@ func (a toyAligner) Map(name string, seq []byte) ([]align.Alignment, error) {
 	return []align.Alignment{result}, nil
 }
 
-// makers are the stages of one process, by input topic.
-func (r *recording) makers(partitions map[string]int32) map[string]stream.NewHandler {
+// toyModifier holds a C in front of a G for modified, more or less surely by the base before it.
+type toyModifier struct{}
+
+func (toyModifier) Call(_ context.Context, _ []int16, called *basecall.Called) (*modbase.Tags, error) {
+	list := modbase.List{Base: 'C', Codes: []modbase.Code{'m'}, Skipped: modbase.Unknown}
+	for i, b := range called.Sequence {
+		if b != 'C' {
+			continue
+		}
+		p := 20 + 25*strings.IndexByte("ACGT", called.Sequence[max(0, i-1)])
+		if i+1 < len(called.Sequence) && called.Sequence[i+1] == 'G' {
+			p = 255 - p
+		}
+		list.Skips, list.Probabilities = append(list.Skips, 0), append(list.Probabilities, byte(p))
+	}
+	return &modbase.Tags{Lists: []modbase.List{list}, Length: len(called.Sequence)}, nil
+}
+
+// toyScorer goes by how probable reads make 0, 1 and 2 copies of an allele, which is among what an example says.
+type toyScorer struct{}
+
+// scalarLikelihoods is where an example has the logarithms of these probabilities, as asinh(x)/5.
+const scalarLikelihoods = 24
+
+func (toyScorer) Score(dst, examples []float32) ([]float32, error) {
+	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
+		scalars := examples[variant.ExamplePlanes*variant.ExampleColumns:]
+		logs, sum := [3]float64{0, math.Log(1e-3), math.Log(1e-3)}, 0.0
+		for i := range logs {
+			logs[i] += math.Sinh(float64(5 * scalars[scalarLikelihoods+i]))
+			sum += math.Exp(logs[i])
+		}
+		for range 2 { // the copies, and the zygosity of a site with this allele alone
+			for _, l := range logs {
+				dst = append(dst, float32(min(0, l-math.Log(sum))))
+			}
+		}
+		for range variant.Scores - variant.ScoreLength {
+			dst = append(dst, float32(-math.Log(variant.Scores-variant.ScoreLength)))
+		}
+	}
+	return dst, nil
+}
+
+func (toyScorer) Fingerprint() string { return "toy" }
+
+// stages are those of one process.
+func (r *recording) stages(partitions map[string]int32) []check.Stage {
 	topics := stream.NewTopics("")
 	var aligners []alignstage.Aligner
 	for range 12 {
 		aligners = append(aligners, toyAligner{r.genome})
 	}
-	return map[string]stream.NewHandler{
-		topics.Signal: basecallstage.New(basecallstage.Config{
+	return []check.Stage{
+		{Name: basecallstage.Name, Input: topics.Signal, New: basecallstage.New(basecallstage.Config{
 			Topics: topics, ReadsPartitions: partitions[topics.Reads], Caller: toyCaller{}, InFlight: true, SampleRates: []int{4000}, Aligners: aligners,
 			Contig: func(name string) []byte { return r.genome.Contig(name).Seq }, Model: "toy", Partial: 20 * time.Millisecond,
-		}),
-		topics.Reads: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome,
-			Survey: variant.SurveyConfig{Blocks: true}, Followed: map[string][]int{"c0": {place(1), place(1) + 50}}}),
-		topics.Calls: annotatestage.New(annotatestage.Config{
+			ModifierOf: func(*streampb.Run) basecallstage.Modifier { return toyModifier{} },
+		})},
+		{Name: variantstage.Name, Input: topics.Reads, New: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome,
+			Variant: variant.Config{Ploidies: r.ploidies(), Network: toyScorer{}}, Haplotypes: true,
+			Survey: variant.SurveyConfig{Blocks: true}, Followed: map[string][]int{"c0": {place(1), place(1) + 50}}})},
+		{Name: methylatestage.Name, Input: topics.Reads, New: methylatestage.New(methylatestage.Config{
+			Topics: topics, MethylationPartitions: partitions[topics.Methylation], Genome: r.genome, Filter: methylatestage.Filter{Percentile: 0.1}, Haplotypes: true,
+		})},
+		{Name: annotatestage.Name, Input: topics.Calls, New: annotatestage.New(annotatestage.Config{
 			Topics: topics, VariantsPartitions: partitions[topics.Variants], Annotator: annotate.New(r.genome, nil),
-		}),
+		})},
 	}
 }

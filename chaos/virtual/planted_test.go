@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,12 @@ var catches = map[planted.Bug][]string{
 	planted.ForgetRunEnd:        {"every run begins and ends once"},
 	planted.CommitBeforeProduce: {"every read called once"},
 	planted.IgnoreAbort:         {"no dead letters"},
+	planted.DoubleCount:         {"modified bases of every read counted once"},
+	planted.ForgetCounts:        {"modified bases of every read counted once"},
 }
+
+// always are bugs that every seed shows.
+var always = []planted.Bug{planted.DoubleApply, planted.ForgetRunEnd, planted.DoubleCount}
 
 // TestEveryPlantedBugIsCaught runs the suite once without a bug, which must pass, and once with each, which must not, for the reason that
 // the bug gives.
@@ -33,8 +39,12 @@ func TestEveryPlantedBugIsCaught(t *testing.T) {
 		t.Skip("this is one of its runs")
 	}
 	run := func(bug planted.Bug) (string, error) {
+		seeds := 3
+		if slices.Contains(always, bug) {
+			seeds = 1
+		}
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestProcessorsComeAndGo$", "-test.v", "-test.timeout", "5m")
-		cmd.Env = append(os.Environ(), "PORESTREAM_PLANTED_RUN=1", "PORESTREAM_VIRTUAL_SEEDS=3", "PORESTREAM_PLANTED="+string(bug))
+		cmd.Env = append(os.Environ(), "PORESTREAM_PLANTED_RUN=1", fmt.Sprint("PORESTREAM_VIRTUAL_SEEDS=", seeds), "PORESTREAM_PLANTED="+string(bug))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

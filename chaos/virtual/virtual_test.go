@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -164,7 +165,7 @@ type world struct {
 }
 
 // groups are the consumer groups by their input.
-var groups = map[string]string{"porestream-basecall": "signal", "porestream-variant": "reads", "porestream-annotate": "calls"}
+var groups = map[string]string{"porestream-basecall": "signal", "porestream-variant": "reads", "porestream-methylate": "reads", "porestream-annotate": "calls"}
 
 // rebalanceTimeout is how long the coordinator waits for a member to join. A member gives a join up 10 s later, and joins again: with three
 // members, some pause between two joins must be longer than this. For kfake miscounts when a member goes while it waits for its assignment
@@ -186,12 +187,11 @@ func (w *world) live(ctx context.Context, rng *rand.Rand) {
 	defer client.Close()
 	life, end := context.WithCancel(ctx)
 	defer end()
-	makers := w.recording.makers(w.partitions)
 	var running sync.WaitGroup
-	for group, topic := range groups {
+	for _, s := range w.recording.stages(w.partitions) {
 		running.Go(func() {
 			err := kafka.RunGroup(life, client, kafka.GroupConfig{
-				Group: group, Topics: []string{topic}, NewHandler: makers[topic], MaxFailures: 1 << 20,
+				Group: "porestream-" + s.Name, Topics: []string{s.Input}, NewHandler: s.New, MaxFailures: 1 << 20,
 				SessionTimeout: 6 * time.Second, RebalanceTimeout: rebalanceTimeout, DrainTimeout: 3 * time.Second,
 				State: kafka.StateConfig{Topic: stream.NewTopics("").State, Interval: 10 * time.Second},
 				OnAssigned: func(assigned, live int) {
@@ -262,6 +262,7 @@ func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
 		func() { w.steal(ctx, rng) },
 		func() { w.evict(ctx, "porestream-basecall", rng.IntN(1<<10)) },
 		func() { w.evict(ctx, "porestream-variant", rng.IntN(1<<10)) },
+		func() { w.evict(ctx, "porestream-methylate", rng.IntN(1<<10)) },
 		func() { streamtest.Refuse(w.cluster, kmsg.AddPartitionsToTxn, kerr.ConcurrentTransactions, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.EndTxn, kerr.NotCoordinator, 2) },
 		func() { streamtest.Refuse(w.cluster, kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, 2) },
@@ -284,7 +285,7 @@ func (w *world) trouble(ctx context.Context, rng *rand.Rand) {
 
 // steal lets a thief take a partition's transactional id, and leaves it to fail if a broker errs meanwhile.
 func (w *world) steal(ctx context.Context, rng *rand.Rand) {
-	stage := [][2]string{{"basecall", "reads"}, {"variant", "calls"}, {"annotate", "variants"}}[rng.IntN(3)]
+	stage := [][2]string{{"basecall", "reads"}, {"variant", "calls"}, {"methylate", "methylation"}, {"annotate", "variants"}}[rng.IntN(4)]
 	group := "porestream-" + stage[0]
 	id := fmt.Sprintf("%s/%s/%d", group, groups[group], rng.Int32N(w.partitions[groups[group]]))
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -309,7 +310,7 @@ func (w *world) evict(ctx context.Context, group string, target int) {
 
 // offline computes what must come out, without Kafka: every stage reads all that the one before has written.
 func offline(t *testing.T, r *recording) check.Contents {
-	one := map[string]int32{"signal": 1, "reads": 1, "calls": 1, "variants": 1}
+	one := map[string]int32{"signal": 1, "reads": 1, "calls": 1, "variants": 1, "methylation": 1}
 	c := check.Contents{Topics: stream.NewTopics(""), Records: make(map[string][]stream.Record), Successive: true}
 	put := func(outs []stream.Out) {
 		for _, o := range outs {
@@ -322,17 +323,38 @@ func offline(t *testing.T, r *recording) check.Contents {
 		c.Bounds = append(c.Bounds, check.Bounds{Topic: topic})
 	}
 	put(r.records(t, 1))
-	makers := r.makers(one)
-	for _, topic := range []string{"signal", "reads", "calls"} {
-		written, err := c.Recompute(t.Context(), map[string]stream.NewHandler{topic: makers[topic]})
-		require.NoError(t, err)
-		for _, outs := range written {
-			put(outs)
+	for _, input := range []string{"signal", "reads", "calls"} {
+		stages := slices.DeleteFunc(r.stages(one), func(s check.Stage) bool { return s.Input != input })
+		returned := make([]int, len(stages))
+		for again := true; again; {
+			again = false
+			var others []stream.Out
+			for i, s := range stages {
+				written, err := c.Recompute(t.Context(), []check.Stage{s})
+				require.NoError(t, err)
+				// What a stage says over its own input comes behind what is there, and leads to more.
+				news := written[input][returned[i]:]
+				returned[i] += len(news)
+				put(news)
+				again = again || len(news) > 0
+				delete(written, input)
+				for _, outs := range written {
+					others = append(others, outs...)
+				}
+			}
+			if !again {
+				put(others)
+			}
 		}
 	}
 	results, err := r.results(c.Records["variants"], 1)
 	require.NoError(t, err)
 	c.VCF = map[string][]byte{"sample": results}
+	c.Methylation, err = r.methylation(c.Records["methylation"], 1)
+	require.NoError(t, err)
+	for haplotype := range 3 {
+		require.NotEmpty(t, c.Methylation[fmt.Sprintf("sample, haplotype %d", haplotype)])
+	}
 	return c
 }
 
@@ -382,13 +404,14 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 	require.NoError(t, err)
 	defer cluster.Close()
 	w := &world{t: t, recording: r, network: &network, cluster: cluster, ends: make(map[string]int), partitions: make(map[string]int32)}
-	for _, topic := range []string{"signal", "reads", "calls", "variants"} {
+	for _, topic := range []string{"signal", "reads", "calls", "variants", "methylation"} {
 		w.partitions[topic] = 1 + rng.Int32N(4)
 	}
 	client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext})
 	require.NoError(t, err)
 	defer client.Close()
-	settings := stream.NewTopics("").Settings(1)
+	topics := stream.NewTopics("")
+	settings := append(topics.Settings(1), topics.MethylationSettings(1)...)
 	for i := range settings {
 		settings[i].Partitions = int(max(1, w.partitions[settings[i].Name]))
 	}
@@ -438,7 +461,7 @@ func comeAndGo(t *testing.T, rng *rand.Rand, r *recording, over time.Duration) {
 func (w *world) verify(log *history.Log) {
 	t := w.t
 	topics := stream.NewTopics("")
-	contents, err := w.outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.DeadLetters})
+	contents, err := w.outside.Contents(t.Context(), topics, []string{topics.Signal, topics.Reads, topics.Calls, topics.Variants, topics.Methylation, topics.DeadLetters})
 	require.NoError(t, err)
 	contents.Successive = true
 	results, err := w.recording.results(contents.Records[topics.Variants], w.partitions["variants"])
@@ -446,12 +469,15 @@ func (w *world) verify(log *history.Log) {
 		results = []byte(err.Error()) // it differs from the run without faults, and other checks say what is missing
 	}
 	contents.VCF = map[string][]byte{"sample": results}
-	makers := w.recording.makers(w.partitions)
-	delete(makers, topics.Signal) // its output depends on which read is called first
+	if contents.Methylation, err = w.recording.methylation(contents.Records[topics.Methylation], w.partitions["methylation"]); err != nil {
+		contents.Methylation = map[string][]byte{"sample": []byte(err.Error())}
+	}
+	// What is written of signal depends on which read is called first.
+	folding := slices.DeleteFunc(w.recording.stages(w.partitions), func(s check.Stage) bool { return s.Input == topics.Signal })
 	var recomputed check.Recomputed
 	var reference check.Contents
 	planted.Without(func() {
-		recomputed, err = contents.Recompute(t.Context(), makers)
+		recomputed, err = contents.Recompute(t.Context(), folding)
 		require.NoError(t, err)
 		reference = offline(t, w.recording)
 	})
@@ -466,8 +492,8 @@ func (w *world) verify(log *history.Log) {
 	require.NotZero(t, partials, "reads before their end")
 	named := string(reference.VCF["sample"][bytes.Index(reference.VCF["sample"], []byte(diplotype.TableHeader)):])
 	require.Regexp(t, `\nsample\tG\t\.\t.*\tploidy 1 at c0:`, named)
-	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d of them of open reads, %d variants", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
-		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), partials, len(contents.Records[topics.Variants]))
+	t.Logf("%v: %d lives %v, %d generations of members, %d faults of brokers, %d thefts, %d evicted; %d transactions committed, %d aborted; %d segments, %d of them of open reads, %d variants, %d counts", w.partitions, w.lives, w.ends, w.generations, w.faults, w.thefts, w.evicted,
+		contents.Committed, contents.Aborted, len(contents.Records[topics.Reads]), partials, len(contents.Records[topics.Variants]), len(contents.Records[topics.Methylation]))
 	for _, v := range check.Violations(check.Evidence{Run: contents, Reference: reference, History: events, Recomputed: recomputed},
 		check.Limits{Stall: 5 * time.Minute, FirstOutput: 5 * time.Minute}) {
 		t.Error(v)

@@ -20,11 +20,14 @@ type Methylation struct {
 	Haplotypes bool
 }
 
+// DefaultMethylationPercentile is the share of a sample's calls that fail, where nothing else is said.
+const DefaultMethylationPercentile = 0.1
+
 // Register adds the flags.
 func (m *Methylation) Register(flags *pflag.FlagSet) {
 	flags.BoolVar(&m.On, "methylation", false, "count modified bases by position, of --modified-bases or of reads that come called with them, on the topic of methylation (docs/consume/methylation.md)")
 	flags.StringArrayVar(&m.Thresholds, "methylation-threshold", nil, "least probability of a call of --methylation that counts, from 0 to 1, of all bases or of one, such as C:0.8; may be repeated")
-	flags.Float64Var(&m.Percentile, "methylation-percentile", 0.1, "share of a sample's calls of a base that fail, where --methylation-threshold doesn't say")
+	flags.Float64Var(&m.Percentile, "methylation-percentile", DefaultMethylationPercentile, "share of a sample's calls of a base that fail, where --methylation-threshold doesn't say")
 	flags.BoolVar(&m.Haplotypes, "methylation-haplotypes", false, "count the modified bases of --methylation by haplotype, too, of diploid samples, once calls are final; a run's end waits for it; the same for all processors")
 	flags.BoolVar(&m.FindMotifs, "find-modified-motifs", false, "find the motifs that a sample modifies by what --methylation counts, as --modified-motifs names them; final calls wait for those of all its reads; the same for all processors")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/porestream/porestream/modbase/pileup"
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -423,6 +424,13 @@ func (h *handler) segment(s *streampb.Segment) ([]stream.Out, error) {
 	changed, err := r.apply(s)
 	if err != nil {
 		return nil, &stream.DecodeError{Code: stream.CodeInvalid, Reason: err.Error()}
+	}
+	if planted.Is(planted.DoubleCount) {
+		again := proto.CloneOf(s)
+		again.ReadId += " again"
+		if _, err := r.apply(again); err != nil {
+			return nil, err
+		}
 	}
 	h.metrics.segment(changed, len(s.GetModified()) > 0)
 	if !changed {

@@ -14,6 +14,7 @@ import (
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/packed"
+	"github.com/porestream/porestream/stream/planted"
 	"github.com/porestream/porestream/stream/streampb"
 )
 
@@ -131,7 +132,7 @@ func (h *handler) RestoreSection(name string, b []byte) error {
 		err = h.restoreKnown(b)
 	case strings.HasPrefix(name, phasedPrefix):
 		err = h.restorePhased(b)
-	default:
+	case !planted.Is(planted.ForgetCounts):
 		err = h.restorePart(b)
 	}
 	if err != nil {

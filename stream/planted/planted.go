@@ -26,9 +26,13 @@ const (
 	CommitBeforeProduce Bug = "commit-before-produce"
 	// IgnoreAbort reads records of transactions that were aborted.
 	IgnoreAbort Bug = "ignore-abort"
+	// DoubleCount counts the modified bases of a read twice.
+	DoubleCount Bug = "double-count"
+	// ForgetCounts restores the state of the stage that counts modified bases without the reads that it has counted.
+	ForgetCounts Bug = "forget-counts"
 )
 
 // All returns every bug that can be planted.
 func All() []Bug {
-	return []Bug{SkipOffsets, NoFencing, NoTrailer, LoudReplay, DoubleApply, ForgetRunEnd, CommitBeforeProduce, IgnoreAbort}
+	return []Bug{SkipOffsets, NoFencing, NoTrailer, LoudReplay, DoubleApply, ForgetRunEnd, CommitBeforeProduce, IgnoreAbort, DoubleCount, ForgetCounts}
 }

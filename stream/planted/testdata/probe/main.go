@@ -28,6 +28,12 @@ func main() {
 	if planted.Is(planted.IgnoreAbort) {
 		println("hook of", planted.IgnoreAbort)
 	}
+	if planted.Is(planted.DoubleCount) {
+		println("hook of", planted.DoubleCount)
+	}
+	if planted.Is(planted.ForgetCounts) {
+		println("hook of", planted.ForgetCounts)
+	}
 	planted.Without(func() {
 		if planted.Is(planted.SkipOffsets) {
 			println("awake")
