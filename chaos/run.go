@@ -119,7 +119,7 @@ func newReference(ctx context.Context, cfg *config, work string, shape schedule.
 func simulated(ctx context.Context, cfg *config, dir string) (string, error) {
 	out := filepath.Join(dir, "diploid")
 	_, err := output(ctx, filepath.Join(cfg.bin, "pore"), "simulate", "--ref", cfg.reference, "--ploidy", "2", "--variants", "snp=80,indel=0,het=1",
-		"--depth", "24", "--length", "6000", "--channels", "24", "--seed", fmt.Sprint(cfg.seed), "--out", out)
+		"--depth", "16", "--length", "6000", "--channels", "24", "--seed", fmt.Sprint(cfg.seed), "--out", out)
 	if err != nil {
 		return "", fmt.Errorf("simulating a diploid sample: %w", err)
 	}

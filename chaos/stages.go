@@ -42,11 +42,11 @@ func folding(ctx context.Context, cfg *config, g *genome.Genome, partitions map[
 	if err != nil {
 		return nil, nil, err
 	}
-	calling := variant.Config{}
+	var calling processor.Calling
 	if cfg.diploid {
-		calling.Ploidy = variant.Diploid
+		calling.Ploidy = variant.Diploid.String()
 	}
-	caller, scorer, err := new(processor.Calling).Load(g, calling, network.Config{Library: cfg.ort, Logger: logger})
+	caller, scorer, err := calling.Load(g, variant.Config{}, network.Config{Library: cfg.ort, Logger: logger})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -198,7 +198,7 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 		if e.byHaplotype && !e.variant.Has(variant.Diploid) {
-			return nil, errors.Join(errors.New("--methylation-haplotypes: no place has two copies: give --ploidy 2, or leave the flag out"), e.Close())
+			return nil, errors.Join(errNoCopies, e.Close())
 		}
 		e.strict = opts.Calling.Strict
 	}

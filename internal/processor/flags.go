@@ -11,6 +11,8 @@ import (
 	"github.com/porestream/porestream/basecall/infer"
 	basecallstage "github.com/porestream/porestream/basecall/stage"
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/variant"
+	variantstage "github.com/porestream/porestream/variant/stage"
 )
 
 // Flags choose the reference and the engines, on a command line or in a program.
@@ -110,6 +112,10 @@ func (f *Flags) Options(stages []string) (Options, error) {
 	}
 	if err := f.Methylation.Validate(); err != nil {
 		return Options{}, cli.Usagef("%w", err)
+	}
+	// Which stretches a file gives two copies is seen when the genome is read.
+	if p, _ := f.Calling.ploidy(); f.Methylation.Haplotypes && p != variant.Diploid && f.Calling.PloidyBED == "" && slices.Contains(stages, variantstage.Name) {
+		return Options{}, cli.Usagef("%w", errNoCopies)
 	}
 	if err := f.Scoring.Validate(); err != nil {
 		return Options{}, err

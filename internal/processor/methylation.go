@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -46,6 +47,9 @@ func (m *Methylation) Validate() error {
 	_, err := m.filter()
 	return err
 }
+
+// errNoCopies refuses to count by haplotype where there are no haplotypes.
+var errNoCopies = errors.New("--methylation-haplotypes: no place has two copies: give --ploidy 2, or leave the flag out")
 
 func (m *Methylation) filter() (f methylatestage.Filter, err error) {
 	f.Percentile = m.Percentile
