@@ -102,6 +102,11 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
+	cfg.register(cmd)
+	return cmd
+}
+
+func (cfg *callConfig) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome that the reads are aligned to, FASTA, may be gzipped (required)")
 	flags.StringVar(&cfg.index, "index", "", "for reads that are not aligned: minimap2 index of the reference, made by pore index; made anew if not given")
@@ -124,7 +129,6 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 	flags.StringVar(&cfg.sheet, "sample-sheet", "", "MinKNOW's sample sheet, CSV, whose column type names negative_control and no_template_control")
 	flags.StringVar(&cfg.haplotag, "haplotag", "", "BAM file for the alignments with the haplotypes of their reads (tags HP, PS and PC), in the order of the input")
 	cfg.log.Register(flags, slog.LevelWarn)
-	return cmd
 }
 
 // vcfVersionHelp is the help of --vcf-version.
@@ -211,7 +215,8 @@ func parseRegion(text string, g *genome.Genome) (contig string, s variant.Span, 
 	return contig, variant.Span{Start: start - 1, End: min(end, len(c.Seq))}, nil
 }
 
-func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) (err error) {
+// check refuses flags that don't go together, before anything is read.
+func (cfg *callConfig) check(path string) error {
 	if cfg.reference == "" {
 		return cli.Usagef("--ref is required: the reference genome that the reads are aligned to")
 	}
@@ -232,26 +237,47 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	case path == "-":
 		return cli.Usagef("--find-modified-motifs reads the alignments twice: give a file, not standard input")
 	}
-	if cfg.sample != "" && cfg.oneSample != "" {
-		return cli.Usagef("--sample chooses one sample, --one-sample makes one of all: give one of them")
-	}
-	outputs := []string{cfg.output, cfg.callable, cfg.haplotag}
-	eachSample := slices.ContainsFunc(outputs, isPattern)
-	switch {
-	case !eachSample:
-	case !isPattern(cfg.output) || slices.ContainsFunc(outputs, func(o string) bool { return o != "" && !isPattern(o) }):
-		return cli.Usagef("%s stands in the names of all output files, -o too, or of none", samplePlace)
-	case path == "-":
-		return cli.Usagef("%s: the alignments are read for each sample: give a file, not standard input", samplePlace)
-	}
-	if marks := cfg.controls.Named() || cfg.sheet != ""; marks && (!eachSample || cfg.sample != "" || cfg.oneSample != "") {
-		return cli.Usagef("controls bound what the other samples of a file show: call all of them, with -o '%s.vcf.gz' and without --sample and --one-sample", samplePlace)
+	if err := cfg.checkSamples(path); err != nil {
+		return err
 	}
 	if cfg.threads < 0 {
 		return cli.Usagef("--threads %d: want 0 or more", cfg.threads)
 	}
 	if err := cfg.survey.Validate(); err != nil {
 		return cli.Usagef("%w", err)
+	}
+	return nil
+}
+
+// checkSamples refuses flags on samples, their controls and their output files that don't go together.
+func (cfg *callConfig) checkSamples(path string) error {
+	if cfg.sample != "" && cfg.oneSample != "" {
+		return cli.Usagef("--sample chooses one sample, --one-sample makes one of all: give one of them")
+	}
+	switch {
+	case !cfg.eachSample():
+	case !isPattern(cfg.output) || slices.ContainsFunc(cfg.outputs(), func(o string) bool { return o != "" && !isPattern(o) }):
+		return cli.Usagef("%s stands in the names of all output files, -o too, or of none", samplePlace)
+	case path == "-":
+		return cli.Usagef("%s: the alignments are read for each sample: give a file, not standard input", samplePlace)
+	}
+	if cfg.hasControls() && (!cfg.eachSample() || cfg.sample != "" || cfg.oneSample != "") {
+		return cli.Usagef("controls bound what the other samples of a file show: call all of them, with -o '%s.vcf.gz' and without --sample and --one-sample", samplePlace)
+	}
+	return nil
+}
+
+func (cfg *callConfig) outputs() []string { return []string{cfg.output, cfg.callable, cfg.haplotag} }
+
+// eachSample reports whether each sample of the file has output files of its own.
+func (cfg *callConfig) eachSample() bool { return slices.ContainsFunc(cfg.outputs(), isPattern) }
+
+// hasControls reports whether alleles that controls explain are to be marked.
+func (cfg *callConfig) hasControls() bool { return cfg.controls.Named() || cfg.sheet != "" }
+
+func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer) error {
+	if err := cfg.check(path); err != nil {
+		return err
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -265,10 +291,27 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 	if err != nil {
 		return err
 	}
-	if !eachSample {
-		return callSample(ctx, cfg, path, stdin, stdout, g, targets, logger)
+	in := &callInput{path: path, stdin: stdin, stdout: stdout, genome: g, targets: targets, logger: logger}
+	if cfg.eachSample() {
+		return in.callEach(ctx, cfg)
 	}
-	groups, err := readGroups(path, g)
+	return in.callSample(ctx, cfg)
+}
+
+// callInput is what the samples of a file are called from, and what is the same for all of them.
+type callInput struct {
+	path    string // of the reads; - for stdin
+	stdin   io.Reader
+	stdout  io.Writer // for a VCF without a file
+	genome  *genome.Genome
+	targets aligned.Targets // nil: everything
+	logger  *slog.Logger
+}
+
+// callEach calls the samples of the file one after another, each to files of its own. What controls
+// explain is marked once all are called, so until then the calls lie in a folder that goes.
+func (in *callInput) callEach(ctx context.Context, cfg callConfig) error {
+	groups, err := readGroups(in.path, in.genome)
 	if err != nil {
 		return err
 	}
@@ -277,23 +320,12 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		samples = []string{one}
 	}
 	if len(samples) == 0 {
-		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", path, samplePlace)
+		return fmt.Errorf("%s: its read groups name no sample that %s could stand for: give --one-sample", in.path, samplePlace)
 	}
 	var marks *marking
-	if cfg.controls.Named() || cfg.sheet != "" {
-		m := marking{genome: g, reads: []string{path}, output: cfg.output, calls: make(map[string]string), logger: logger, index: cfg.index, options: aligned.Options{Threads: threadsOf(cfg.threads)}}
-		ploidy, err := variant.ParsePloidy(cfg.calling.Ploidy)
-		if err != nil {
+	if cfg.hasControls() {
+		if marks, err = in.marking(&cfg); err != nil {
 			return err
-		}
-		m.options.Variant.MaxDepth = ploidy.MaxDepth()
-		if err := m.find(cfg.controls, cfg.sheet); err != nil {
-			return err
-		}
-		if cfg.primers != "" {
-			if m.options.Primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
-				return err
-			}
 		}
 		unmarked, err := os.MkdirTemp("", "pore-call-")
 		if err != nil {
@@ -301,11 +333,10 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		}
 		defer os.RemoveAll(unmarked)
 		cfg.output = filepath.Join(unmarked, samplePlace+".vcf")
-		marks = &m
 	}
 	for _, sample := range samples {
 		if strings.ContainsAny(sample, `/\`) {
-			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", path, sample)
+			return fmt.Errorf("%s: no file can be called after sample %q: call it with --sample and -o", in.path, sample)
 		}
 		of := cfg
 		for _, output := range []*string{&of.output, &of.callable, &of.haplotag} {
@@ -314,7 +345,7 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		if cfg.oneSample == "" {
 			of.sample = sample
 		}
-		if err := callSample(ctx, of, path, stdin, stdout, g, targets, logger); err != nil {
+		if err := in.callSample(ctx, of); err != nil {
 			return err
 		}
 		if marks != nil {
@@ -325,6 +356,28 @@ func call(ctx context.Context, cfg callConfig, path string, stdin io.Reader, std
 		return marks.run(ctx)
 	}
 	return nil
+}
+
+// marking is what marks the calls of the file's samples by its controls.
+func (in *callInput) marking(cfg *callConfig) (*marking, error) {
+	m := &marking{
+		genome: in.genome, reads: []string{in.path}, output: cfg.output, calls: make(map[string]string), logger: in.logger, index: cfg.index,
+		options: aligned.Options{Threads: threadsOf(cfg.threads)},
+	}
+	ploidy, err := variant.ParsePloidy(cfg.calling.Ploidy)
+	if err != nil {
+		return nil, err
+	}
+	m.options.Variant.MaxDepth = ploidy.MaxDepth()
+	if err := m.find(cfg.controls, cfg.sheet); err != nil {
+		return nil, err
+	}
+	if cfg.primers != "" {
+		if m.options.Primers, err = processor.LoadPrimers(cfg.primers, in.genome); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // samplePlace stands for a sample in the names of output files.
@@ -349,120 +402,134 @@ func (cfg *callConfig) whose(samples []string) (of, name string, err error) {
 	return cfg.sample, cfg.sample, nil
 }
 
-// callSample calls the variants of one sample of a file.
-func callSample(ctx context.Context, cfg callConfig, path string, stdin io.Reader, stdout io.Writer, g *genome.Genome, targets aligned.Targets, logger *slog.Logger) (err error) {
-	survey, anyAllele := cfg.survey.Config(cfg.gvcf, cfg.callable != ""), ""
-	if cfg.gvcf {
-		anyAllele = cfg.survey.Symbol()
+// callSample calls the variants of one sample of the file.
+func (in *callInput) callSample(ctx context.Context, cfg callConfig) (err error) {
+	opts := aligned.Options{
+		Survey: cfg.survey.Config(cfg.gvcf, cfg.callable != ""), Targets: in.targets, Haplotag: cfg.haplotag != "",
+		Threads: threadsOf(cfg.threads), CalledBy: cfg.calledBy, NetworkName: models.None, Strict: cfg.calling.Strict,
 	}
-	var primers *primer.Scheme
 	if cfg.primers != "" {
-		if primers, err = processor.LoadPrimers(cfg.primers, g); err != nil {
+		if opts.Primers, err = processor.LoadPrimers(cfg.primers, in.genome); err != nil {
 			return err
 		}
 	}
-	unaligned := &unalignedReads{whose: cfg.whose, tagging: cfg.haplotag != "", index: cfg.index, threads: threadsOf(cfg.threads), logger: logger}
-	alignments, name, err := openAlignments(ctx, path, stdin, g, unaligned)
+	unaligned := &unalignedReads{whose: cfg.whose, tagging: opts.Haplotag, index: cfg.index, threads: opts.Threads, logger: in.logger}
+	alignments, name, err := openAlignments(ctx, in.path, in.stdin, in.genome, unaligned)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, alignments.Close()) }()
-	if index, older := alignments.Index(); older && targets != nil {
-		logger.Warn("the index is older than the file: make it again (samtools index) if that has changed", "index", index)
+	if index, older := alignments.Index(); older && in.targets != nil {
+		in.logger.Warn("the index is older than the file: make it again (samtools index) if that has changed", "index", index)
 	}
-
-	of, sample, err := cfg.whose(alignments.Samples())
-	if err != nil {
+	if opts.Sample, opts.Variant.Sample, err = cfg.whose(alignments.Samples()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	caller := variant.Config{Sample: sample}
 	if cfg.findMotifs {
-		if caller.ModifiedMotifs, err = modifiedMotifs(ctx, path, of, g, threadsOf(cfg.threads), logger); err != nil {
+		if opts.Variant.ModifiedMotifs, err = modifiedMotifs(ctx, in.path, opts.Sample, in.genome, opts.Threads, in.logger); err != nil {
 			return err
 		}
 	}
-	caller, scorer, err := cfg.calling.Load(g, caller,
-		network.Config{Device: cfg.device, Library: cfg.library, Logger: logger})
+	var scorer *network.Network
+	opts.Variant, scorer, err = cfg.calling.Load(in.genome, opts.Variant, network.Config{Device: cfg.device, Library: cfg.library, Logger: in.logger})
 	if err != nil {
 		return err
 	}
-	networkName := models.None
 	if scorer != nil {
-		networkName = scorer.Model().Manifest.Name
+		opts.NetworkName = scorer.Model().Manifest.Name
 		defer func() { err = errors.Join(err, scorer.Close()) }()
 	}
-	header := variant.Header(alignments.Contigs(), caller.Sample, caller)
-	if err := header.SetVersion(cfg.vcfVersion); err != nil {
-		return cli.Usagef("--vcf-version: %w", err)
-	}
-	if cfg.gvcf {
-		variant.DeclareBlocks(header, anyAllele)
-	}
-	out, err := createCalls(cfg.output, cfg.callable, stdout, header)
+	calls, err := in.writeCalls(&cfg, alignments.Contigs(), opts.Variant)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, out.discard()) }()
-
-	if shows, ok := stdout.(*os.File); cfg.output != "" || ok && !term.IsTerminal(int(shows.Fd())) {
+	defer func() { err = errors.Join(err, calls.out.discard()) }()
+	if shows, ok := in.stdout.(*os.File); cfg.output != "" || ok && !term.IsTerminal(int(shows.Fd())) {
 		defer cli.ShowProgress(os.Stderr, "B", alignments.Progress)()
 	}
-	rows := variant.NewRows(anyAllele, out.records.Write)
-	threads := threadsOf(cfg.threads)
-	tags := make(aligned.HaplotypeTags)
-	var basecallers []*streampb.ModelReads
-	var motifs event.MotifCounts
-	var leftOut variant.LeftOut
-	counts, err := alignments.Call(ctx, aligned.Options{
-		Variant: caller, Primers: primers, Survey: survey, Targets: targets, Sample: of, Haplotag: cfg.haplotag != "", Threads: threads,
-		CalledBy: cfg.calledBy, NetworkName: networkName, Strict: cfg.calling.Strict,
-	}, func(r *aligned.Region) error {
-		tags.Add(r)
-		leftOut.Add(r.LeftOut)
-		basecallers = stream.AddModelReads(basecallers, variantstage.ModelReads(r.Models)...)
-		for _, s := range r.Callable {
-			if err := out.callable.add(r.Contig.Name, s); err != nil {
-				return err
-			}
-		}
-		for _, c := range r.Calls {
-			motifs.Add(c.GetSample(), event.AlleleOf(c), event.MotifOf(c), c.GetStatus().String())
-		}
-		return rows.Add(r.Contig, r.End, r.Calls, r.Blocks)
-	})
+	counts, err := alignments.Call(ctx, opts, calls.add)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if err := rows.Close(); err != nil {
+	if err := calls.rows.Close(); err != nil {
 		return err
 	}
-	logger.Info("alignments were called", "counts", counts, "haplotypes_left_out", leftOut)
-	warnOfMotifs(logger, motifs.List())
-	if primers != nil {
-		reportPrimers(os.Stderr, logger, cfg.primers, primers, counts)
+	in.logger.Info("alignments were called", "counts", counts, "haplotypes_left_out", calls.leftOut)
+	warnOfMotifs(in.logger, calls.motifs.List())
+	if opts.Primers != nil {
+		reportPrimers(os.Stderr, in.logger, cfg.primers, opts.Primers, counts)
 	}
-	if counts.Segments == 0 {
-		logger.Warn("no alignment could be used, so nothing was called", "file", name, "counts", counts)
-	} else if counts.Faulty() > 0 {
-		logger.Warn("alignments that can't be used were left out", "file", name, "counts", counts)
-	}
-	modelSummary := pipeline.Summary{VariantModel: networkName}
-	modelSummary.SetModels(map[string][]*streampb.ModelReads{sample: basecallers})
-	for _, warning := range modelSummary.ModelWarnings() {
-		logger.Warn(warning, "file", name)
-	}
-	if cfg.haplotag != "" {
-		if err := haplotag(ctx, path, cfg.haplotag, of, g, tags, threads, logger); err != nil {
+	calls.warn(in.logger, name, &opts, counts)
+	if opts.Haplotag {
+		if err := in.haplotag(ctx, cfg.haplotag, calls.tags, &opts); err != nil {
 			return err
 		}
 	}
-	if err := out.commit(); err != nil {
+	if err := calls.out.commit(); err != nil {
 		return err
 	}
 	if n := unaligned.skipped.Load(); n > 0 {
 		return fmt.Errorf("%s: %d reads can't be used, and the calls are without them: see the log", name, n)
 	}
 	return nil
+}
+
+// sampleCalls writes a sample's regions as they are called, and keeps what is said of all of them at the end.
+type sampleCalls struct {
+	out         *callOutput
+	rows        *variant.Rows
+	tags        aligned.HaplotypeTags
+	basecallers []*streampb.ModelReads
+	motifs      event.MotifCounts
+	leftOut     variant.LeftOut
+}
+
+// writeCalls begins the output of a sample.
+func (in *callInput) writeCalls(cfg *callConfig, contigs []*genome.Contig, caller variant.Config) (*sampleCalls, error) {
+	header := variant.Header(contigs, caller.Sample, caller)
+	if err := header.SetVersion(cfg.vcfVersion); err != nil {
+		return nil, cli.Usagef("--vcf-version: %w", err)
+	}
+	anyAllele := ""
+	if cfg.gvcf {
+		anyAllele = cfg.survey.Symbol()
+		variant.DeclareBlocks(header, anyAllele)
+	}
+	out, err := createCalls(cfg.output, cfg.callable, in.stdout, header)
+	if err != nil {
+		return nil, err
+	}
+	return &sampleCalls{out: out, rows: variant.NewRows(anyAllele, out.records.Write), tags: make(aligned.HaplotypeTags)}, nil
+}
+
+// add writes what a region has come to.
+func (s *sampleCalls) add(r *aligned.Region) error {
+	s.tags.Add(r)
+	s.leftOut.Add(r.LeftOut)
+	s.basecallers = stream.AddModelReads(s.basecallers, variantstage.ModelReads(r.Models)...)
+	for _, span := range r.Callable {
+		if err := s.out.callable.add(r.Contig.Name, span); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Calls {
+		s.motifs.Add(c.GetSample(), event.AlleleOf(c), event.MotifOf(c), c.GetStatus().String())
+	}
+	return s.rows.Add(r.Contig, r.End, r.Calls, r.Blocks)
+}
+
+// warn warns of alignments that couldn't be used, and of basecalling models that the network wasn't made for.
+func (s *sampleCalls) warn(logger *slog.Logger, file string, opts *aligned.Options, counts aligned.Counts) {
+	if counts.Segments == 0 {
+		logger.Warn("no alignment could be used, so nothing was called", "file", file, "counts", counts)
+	} else if counts.Faulty() > 0 {
+		logger.Warn("alignments that can't be used were left out", "file", file, "counts", counts)
+	}
+	summary := pipeline.Summary{VariantModel: opts.NetworkName}
+	summary.SetModels(map[string][]*streampb.ModelReads{opts.Variant.Sample: s.basecallers})
+	for _, warning := range summary.ModelWarnings() {
+		logger.Warn(warning, "file", file)
+	}
 }
 
 // reportPrimers says how alignments ended in primers, and warns if hardly any did.
@@ -486,26 +553,26 @@ func warnOfMotifs(logger *slog.Logger, motifs []event.MotifCount) {
 	}
 }
 
-// haplotag writes the alignments of a file with the haplotypes of their reads to a BAM
+// haplotag writes the alignments of the file with the haplotypes of their reads to a BAM
 // file, which appears when it is whole.
-func haplotag(ctx context.Context, path, to, sample string, g *genome.Genome, tags aligned.HaplotypeTags, threads int, logger *slog.Logger) (err error) {
-	in, err := aligned.Open(path, g)
+func (in *callInput) haplotag(ctx context.Context, to string, tags aligned.HaplotypeTags, opts *aligned.Options) (err error) {
+	alignments, err := aligned.Open(in.path, in.genome)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.Close()) }()
+	defer func() { err = errors.Join(err, alignments.Close()) }()
 	out, err := wholefile.Create(to)
 	if err != nil {
 		return err
 	}
-	counts, err := tags.WriteBAM(ctx, in, out, sample, threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
+	counts, err := tags.WriteBAM(ctx, alignments, out, opts.Sample, opts.Threads, [3]string{"pore", cli.Version, "pore call --haplotag"})
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", to, out.Cause(err)), out.Discard())
 	}
 	if err := out.Commit(); err != nil {
 		return err
 	}
-	logger.Info("alignments were tagged", "counts", counts, "file", to)
+	in.logger.Info("alignments were tagged", "counts", counts, "file", to)
 	return nil
 }
 
