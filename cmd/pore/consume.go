@@ -106,11 +106,8 @@ is the table of pore diplotype, as it is now.`,
 }
 
 func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
-	if cfg.basecalls && (cfg.alerts || cfg.filter != "" || cfg.format != "text") {
-		return cli.Usagef("--basecalls prints FASTQ: it goes with neither --alerts nor --filter nor --format")
-	}
-	if cfg.methylation && (cfg.alerts || cfg.basecalls) {
-		return cli.Usagef("--methylation goes with neither --alerts nor --basecalls")
+	if err := cfg.checkTopic(); err != nil {
+		return err
 	}
 	filter, err := compileFilter(cfg.filter)
 	if err != nil {
@@ -129,32 +126,10 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.checkDiplotypes(); err != nil {
+	if err := cfg.checkFormat(); err != nil {
 		return err
 	}
-	write, file := consumedFiles[cfg.format]
-	if !file && cfg.format != "text" && cfg.format != "json" {
-		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, table, bedmethyl, motifs, regions or vector", cfg.format)
-	}
-	if cfg.panel.rules != "" && cfg.format != regionList || cfg.panel.sites != "" && cfg.format != stateList {
-		return cli.Usagef("--rules goes with --format regions, and --sites with --format vector")
-	}
-	if cfg.haplotype != 0 && (cfg.haplotype < 1 || cfg.haplotype > 2 || !slices.Contains(ofHaplotypes, cfg.format)) {
-		return cli.Usagef("--haplotype %d: want 1 or 2, and --format %s", cfg.haplotype, strings.Join(ofHaplotypes, ", "))
-	}
-	if file {
-		switch {
-		case cfg.alerts:
-			return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
-		case cfg.methylation != slices.Contains(ofMethylation, cfg.format):
-			return cli.Usagef("--format %s: %s go with --methylation, and with nothing else", cfg.format, strings.Join(ofMethylation, ", "))
-		case cfg.format == regionList && cfg.panel.rules == "", cfg.format == stateList && cfg.panel.sites == "":
-			return cli.Usagef("--format %s needs --rules for regions, --sites for a vector", cfg.format)
-		case cfg.reference == "":
-			return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
-		case cfg.allele != "*" && cfg.allele != "NON_REF":
-			return cli.Usagef("--gvcf-allele %q: want * or NON_REF", cfg.allele)
-		}
+	if cfg.isFile() {
 		if err := cfg.panel.load(); err != nil {
 			return err
 		}
@@ -169,30 +144,17 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	topics := stream.NewTopics(cfg.kafka.Prefix)
-	topic := topics.Variants
-	switch {
-	case cfg.alerts:
-		topic = topics.Alerts
-	case cfg.basecalls:
-		topic = topics.Basecalls
-	case cfg.methylation:
-		topic = topics.Methylation
-	}
-	topic = cmp.Or(cfg.topic, topic)
+	topic := cfg.topicOf(stream.NewTopics(cfg.kafka.Prefix))
 	partitions, err := client.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(stdout)
-	show := &viewer{out: out, format: cfg.format, variants: pipeline.NewFold(int32(partitions)), alerts: pipeline.NewAlertFold(int32(partitions)), methylation: pipeline.NewMethylationFold(int32(partitions))}
-	if namer != nil {
-		show.diplotypes = pipeline.NewDiplotypeFold(namer, int32(partitions))
-	}
+	show := newViewer(out, cfg.format, namer, int32(partitions))
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
 		if cfg.basecalls {
-			_, _ = out.Write(rec.Value) // as below
+			_, _ = out.Write(rec.Value) // Flush returns its error
 			return out.Flush()
 		}
 		if keep, err := filter(rec); err != nil || !keep {
@@ -203,39 +165,103 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if cfg.format == diplotypeTable {
+	switch {
+	case cfg.format == diplotypeTable:
 		known := show.diplotypes.Fold()
-		return errors.Join(namer.Write(out, known, known.Samples()...), out.Flush())
-	}
-	if file {
-		g, err := genome.Load(cfg.reference)
-		if err != nil {
+		err = namer.Write(out, known, known.Samples()...)
+	case cfg.isFile():
+		if err := cfg.writeFile(ctx, show); err != nil {
 			return err
 		}
-		samples := show.variants.Samples()
-		if cfg.methylation {
-			samples = show.methylation.Samples()
-		}
-		if len(samples) != 1 {
-			return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
-		}
-		if cfg.methylation {
-			switch cfg.format {
-			case motifList:
-				err = show.methylation.WriteMotifs(ctx, out, samples[0], g)
-			case regionList, stateList:
-				err = writePanel(out, &cfg, show.methylation, samples[0], g)
-			default:
-				err = show.methylation.WriteBedMethyl(out, samples[0], cfg.haplotype, g.Rank)
-			}
-			return errors.Join(err, out.Flush())
-		}
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// checkTopic refuses flags that choose two topics.
+func (cfg *consumeConfig) checkTopic() error {
+	if cfg.basecalls && (cfg.alerts || cfg.filter != "" || cfg.format != "text") {
+		return cli.Usagef("--basecalls prints FASTQ: it goes with neither --alerts nor --filter nor --format")
+	}
+	if cfg.methylation && (cfg.alerts || cfg.basecalls) {
+		return cli.Usagef("--methylation goes with neither --alerts nor --basecalls")
+	}
+	return nil
+}
+
+// topicOf is the topic to follow.
+func (cfg *consumeConfig) topicOf(topics stream.Topics) string {
+	topic := topics.Variants
+	switch {
+	case cfg.alerts:
+		topic = topics.Alerts
+	case cfg.basecalls:
+		topic = topics.Basecalls
+	case cfg.methylation:
+		topic = topics.Methylation
+	}
+	return cmp.Or(cfg.topic, topic)
+}
+
+// isFile reports whether the newest state is written as a file, and not each event as it comes.
+func (cfg *consumeConfig) isFile() bool {
+	_, is := consumedFiles[cfg.format]
+	return is
+}
+
+// checkFormat refuses a format that isn't one of the topic, and flags of other formats.
+func (cfg *consumeConfig) checkFormat() error {
+	if err := cfg.checkDiplotypes(); err != nil {
+		return err
+	}
+	switch {
+	case !cfg.isFile() && cfg.format != "text" && cfg.format != "json":
+		return cli.Usagef("--format %q: want text, json, vcf, gvcf, callable, table, bedmethyl, motifs, regions or vector", cfg.format)
+	case cfg.panel.rules != "" && cfg.format != regionList || cfg.panel.sites != "" && cfg.format != stateList:
+		return cli.Usagef("--rules goes with --format regions, and --sites with --format vector")
+	case cfg.haplotype != 0 && (cfg.haplotype < 1 || cfg.haplotype > 2 || !slices.Contains(ofHaplotypes, cfg.format)):
+		return cli.Usagef("--haplotype %d: want 1 or 2, and --format %s", cfg.haplotype, strings.Join(ofHaplotypes, ", "))
+	case !cfg.isFile():
+		return nil
+	case cfg.alerts:
+		return cli.Usagef("--format %s is for variants, not with --alerts", cfg.format)
+	case cfg.methylation != slices.Contains(ofMethylation, cfg.format):
+		return cli.Usagef("--format %s: %s go with --methylation, and with nothing else", cfg.format, strings.Join(ofMethylation, ", "))
+	case cfg.format == regionList && cfg.panel.rules == "", cfg.format == stateList && cfg.panel.sites == "":
+		return cli.Usagef("--format %s needs --rules for regions, --sites for a vector", cfg.format)
+	case cfg.reference == "":
+		return cli.Usagef("--format %s needs --ref, the reference genome", cfg.format)
+	case cfg.allele != "*" && cfg.allele != "NON_REF":
+		return cli.Usagef("--gvcf-allele %q: want * or NON_REF", cfg.allele)
+	}
+	return nil
+}
+
+// writeFile writes the newest state of the one sample that was consumed.
+func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
+	g, err := genome.Load(cfg.reference)
+	if err != nil {
+		return err
+	}
+	samples := show.variants.Samples()
+	if cfg.methylation {
+		samples = show.methylation.Samples()
+	}
+	if len(samples) != 1 {
+		return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
+	}
+	if !cfg.methylation {
 		settings := processor.SurveySettings{Allele: cfg.allele}
-		if err := write(out, g, samples[0], settings.Symbol(), cfg.version, show.variants); err != nil {
-			return err
-		}
+		return consumedFiles[cfg.format](show.out, g, samples[0], settings.Symbol(), cfg.version, show.variants)
 	}
-	return out.Flush()
+	switch cfg.format {
+	case motifList:
+		err = show.methylation.WriteMotifs(ctx, show.out, samples[0], g)
+	case regionList, stateList:
+		err = writePanel(show.out, cfg, show.methylation, samples[0], g)
+	default:
+		err = show.methylation.WriteBedMethyl(show.out, samples[0], cfg.haplotype, g.Rank)
+	}
+	return errors.Join(err, show.out.Flush()) // what there is before an error, too
 }
 
 // viewer prints new events of a public topic.
@@ -246,6 +272,18 @@ type viewer struct {
 	alerts      *pipeline.AlertFold
 	methylation *pipeline.MethylationFold
 	diplotypes  *pipeline.DiplotypeFold // nil: the others are shown
+}
+
+// newViewer shows the events of a topic of so many partitions; namer, if it isn't nil, names diplotypes by them.
+func newViewer(out *bufio.Writer, format string, namer *pipeline.Namer, partitions int32) *viewer {
+	v := &viewer{
+		out: out, format: format, variants: pipeline.NewFold(partitions), alerts: pipeline.NewAlertFold(partitions),
+		methylation: pipeline.NewMethylationFold(partitions),
+	}
+	if namer != nil {
+		v.diplotypes = pipeline.NewDiplotypeFold(namer, partitions)
+	}
+	return v
 }
 
 // take prints what a record brings. One that can't be read is logged and left out.

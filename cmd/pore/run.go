@@ -97,6 +97,11 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), cfg, args) },
 	}
+	cfg.register(cmd)
+	return cmd
+}
+
+func (cfg *runConfig) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	cfg.engines.Register(flags)
 	cfg.filter.Register(flags)
@@ -126,19 +131,11 @@ folder with both, signal is taken, or what --input says. Alignments are dropped.
 	cfg.log.Register(flags, slog.LevelWarn)
 	cfg.trace.Register(flags)
 	cmd.MarkFlagsMutuallyExclusive("brokers", "brokers-listen")
-	return cmd
 }
 
 func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
-	if cfg.follow {
-		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest folder (signal) or ingest reads (called reads): " +
-			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest folder --brokers 127.0.0.1:9092 DIR")
-	}
-	if cfg.out == "" {
-		return cli.Usagef("--out is required: the folder for the results")
-	}
-	if cfg.partitions < 1 || cfg.processors < 1 {
-		return cli.Usagef("--partitions and --processors must be at least 1")
+	if err := cfg.check(); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(cfg.out, 0o755); err != nil {
 		return fmt.Errorf("making the folder for the results: %w", err)
@@ -147,74 +144,31 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if err != nil {
 		return err
 	}
-	pace, err := ingest.ParsePace(cfg.pace)
-	if err != nil {
-		return cli.Usagef("--pace: %w", err)
-	}
-	if err := cfg.stream.Validate(); err != nil {
-		return cli.Usagef("%w", err)
-	}
-	filter, err := cfg.filter.Filter()
+	work, err := cfg.pipeline(paths, logger)
 	if err != nil {
 		return err
 	}
-	reads, err := cfg.takesReads(paths, logger)
-	if err != nil {
-		return err
-	}
-	if m := cfg.engines.RunModels; reads != nil && m.On() {
-		flag := "--models-dir"
-		if m.Dir == "" {
-			flag = "--models"
-		}
-		return cli.Usagef("%s is for signal, and %s holds reads that are called already", flag, strings.Join(paths, ", "))
-	}
-	if len(cfg.engines.ModifiedBases) > 0 {
-		if reads != nil {
-			return cli.Usagef("--modified-bases is for signal, and %s holds reads that are called already: --methylation counts what they say themselves", strings.Join(paths, ", "))
-		}
-		cfg.engines.Methylation.On = true
-	}
-	duplicates, err := cfg.filter.Duplicates()
-	if err != nil {
-		return err
-	}
-	opts, err := cfg.engines.Options(nil)
-	if err != nil {
-		return err
-	}
-	registry := ops.NewRegistry(cli.Version)
-	tracer, stopTracing, err := cfg.trace.Start(ctx, "pore", registry, logger)
+	work.Registry = ops.NewRegistry(cli.Version)
+	tracer, stopTracing, err := cfg.trace.Start(ctx, "pore", work.Registry, logger)
 	if err != nil {
 		return err
 	}
 	defer stopTracing()
-	var notifier *runNotifier
-	switch {
-	case cfg.notify == "":
-	case len(opts.Panels) == 0:
-		return cli.Usagef("--notify sends the alerts of panels: give --panel")
-	case cfg.notifyWait < 0:
-		return cli.Usagef("--notify-wait %v: want 0s or more", cfg.notifyWait)
-	default:
-		if notifier, err = newRunNotifier(cfg.notify, cfg.notifyWait); err != nil {
-			return err
-		}
+	work.Tracer = tracer
+	notifier, err := cfg.notifier(len(work.Engines.Panels))
+	if err != nil {
+		return err
 	}
 	var total atomic.Int64
+	work.OnStart = func(s pipeline.Start) { total.Store(s.Samples) }
+	work.OnPage = func(p *livepage.Page) { p.Announce(os.Stderr) }
 	unit, processed := "samples", pipeline.SamplesProcessed
-	if reads != nil {
+	if work.Reads != nil {
 		unit, processed = "bases", pipeline.BasesProcessed
 	}
-	stopProgress := cli.ShowProgress(os.Stderr, unit, func() (int64, int64) { return processed(registry), total.Load() })
+	stopProgress := cli.ShowProgress(os.Stderr, unit, func() (int64, int64) { return processed(work.Registry), total.Load() })
 	defer stopProgress()
-	result, err := runPipeline(ctx, pipeline.Config{
-		Signal: paths, Reads: reads, Filter: filter, Duplicates: duplicates, Partitions: cfg.partitions, Processors: cfg.processors,
-		Pace: pace, Chunk: cfg.chunk, Sample: cfg.sample, VCFVersion: cfg.vcfVersion, Controls: cfg.controls,
-		Engines: opts, Stream: cfg.stream, Registry: registry, Logger: logger, Tracer: tracer,
-		OnStart: func(s pipeline.Start) { total.Store(s.Samples) },
-		OnPage:  func(p *livepage.Page) { p.Announce(os.Stderr) },
-	}, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, notifier: notifier, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
+	result, err := runPipeline(ctx, work, cfg.kafka, watching{listen: cfg.listen, page: cfg.page, notifier: notifier, brokerListen: cfg.brokerListen, onBroker: func(addr string) {
 		fmt.Fprintf(os.Stderr, "Kafka broker of this run: %s; pore consume --brokers %s follows it\n", addr, addr)
 	}})
 	stopProgress()
@@ -225,7 +179,7 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 		return err
 	}
 	// The results are there, whatever became of the reference meanwhile.
-	if err := report.WriteSession(cfg.out, report.Session{Reference: opts.Reference, Genes: readAgain(opts.Genes.Paths)}); err != nil {
+	if err := report.WriteSession(cfg.out, report.Session{Reference: work.Engines.Reference, Genes: readAgain(work.Engines.Genes.Paths)}); err != nil {
 		fmt.Fprintf(os.Stderr, "warning: there is no session for IGV: %v; pore report writes one\n", err)
 	}
 	if err := report.WriteFile(cfg.out, "", report.Options{Program: cli.Version}); err != nil {
@@ -236,13 +190,77 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 			defer func() { failed = errors.Join(failed, err) }()
 		}
 	}
-	s := result.Summary
-	if len(s.Files) > 1 {
-		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
+	return cfg.describe(&result.Summary, work.Reads != nil, logger)
+}
+
+// check refuses flags that can't be meant, before anything is made.
+func (cfg *runConfig) check() error {
+	if cfg.follow {
+		return cli.Usagef("pore run takes what is there when it starts; folders that grow are followed by ingest folder (signal) or ingest reads (called reads): " +
+			"start pore broker, then processor --brokers 127.0.0.1:9092 --ref FASTA, then ingest folder --brokers 127.0.0.1:9092 DIR")
 	}
-	if s.SilentBarcodes > 0 {
-		fmt.Fprintf(os.Stderr, "%d samples of barcodes without reads have no files; a sample sheet says which there are\n", s.SilentBarcodes)
+	if cfg.out == "" {
+		return cli.Usagef("--out is required: the folder for the results")
 	}
+	if cfg.partitions < 1 || cfg.processors < 1 {
+		return cli.Usagef("--partitions and --processors must be at least 1")
+	}
+	return nil
+}
+
+// pipeline is the pipeline that the flags ask for, over the signal or the called reads that the paths name.
+func (cfg *runConfig) pipeline(paths []string, logger *slog.Logger) (work pipeline.Config, err error) {
+	work = pipeline.Config{
+		Signal: paths, Partitions: cfg.partitions, Processors: cfg.processors, Chunk: cfg.chunk, Sample: cfg.sample,
+		VCFVersion: cfg.vcfVersion, Controls: cfg.controls, Stream: cfg.stream, Logger: logger,
+	}
+	if work.Pace, err = ingest.ParsePace(cfg.pace); err != nil {
+		return work, cli.Usagef("--pace: %w", err)
+	}
+	if err := cfg.stream.Validate(); err != nil {
+		return work, cli.Usagef("%w", err)
+	}
+	if work.Filter, err = cfg.filter.Filter(); err != nil {
+		return work, err
+	}
+	if work.Reads, err = cfg.takesReads(paths, logger); err != nil {
+		return work, err
+	}
+	if m := cfg.engines.RunModels; work.Reads != nil && m.On() {
+		flag := "--models-dir"
+		if m.Dir == "" {
+			flag = "--models"
+		}
+		return work, cli.Usagef("%s is for signal, and %s holds reads that are called already", flag, strings.Join(paths, ", "))
+	}
+	if len(cfg.engines.ModifiedBases) > 0 {
+		if work.Reads != nil {
+			return work, cli.Usagef("--modified-bases is for signal, and %s holds reads that are called already: --methylation counts what they say themselves", strings.Join(paths, ", "))
+		}
+		cfg.engines.Methylation.On = true
+	}
+	if work.Duplicates, err = cfg.filter.Duplicates(); err != nil {
+		return work, err
+	}
+	work.Engines, err = cfg.engines.Options(nil)
+	return work, err
+}
+
+// notifier sends the alerts of the run's panels while it goes on; nil if no destination is to get them.
+func (cfg *runConfig) notifier(panels int) (*runNotifier, error) {
+	switch {
+	case cfg.notify == "":
+		return nil, nil //nolint:nilnil // see above
+	case panels == 0:
+		return nil, cli.Usagef("--notify sends the alerts of panels: give --panel")
+	case cfg.notifyWait < 0:
+		return nil, cli.Usagef("--notify-wait %v: want 0s or more", cfg.notifyWait)
+	}
+	return newRunNotifier(cfg.notify, cfg.notifyWait)
+}
+
+// warnOfRun warns of what makes the results of a run worth less than its reads could have made them.
+func warnOfRun(s *pipeline.Summary, logger *slog.Logger) {
 	if warning := s.Warning(); warning != "" {
 		logger.Warn(warning)
 	}
@@ -256,21 +274,32 @@ func run(ctx context.Context, cfg runConfig, paths []string) (failed error) {
 	if len(s.SilentSamples) > 0 {
 		logger.Warn("samples of the sample sheet have no reads", "samples", strings.Join(s.SilentSamples, ", "))
 	}
+}
+
+// describe writes for people what the run came to. Reads that were left out are an error; the results are there all the same.
+func (cfg *runConfig) describe(s *pipeline.Summary, ofReads bool, logger *slog.Logger) error {
+	if len(s.Files) > 1 {
+		fmt.Fprintf(os.Stderr, "variants of %d samples: %s\n", len(s.Files), strings.Join(slices.Sorted(maps.Values(s.Files)), ", "))
+	}
+	if s.SilentBarcodes > 0 {
+		fmt.Fprintf(os.Stderr, "%d samples of barcodes without reads have no files; a sample sheet says which there are\n", s.SilentBarcodes)
+	}
+	warnOfRun(s, logger)
 	if len(s.Barcodes) > 0 {
 		fmt.Fprintln(os.Stderr, "reads by barcode: "+inLine(s.Barcodes))
 	}
 	if len(s.WithoutBarcode) > 0 {
 		fmt.Fprintln(os.Stderr, "reads without one, by why: "+inLine(s.WithoutBarcode))
 	}
-	if reads != nil {
-		fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
-		if s.Skipped > 0 {
-			return fmt.Errorf("%d reads can't be used, and the results are without them: see the log", s.Skipped)
-		}
+	if !ofReads {
+		fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
+			s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
 		return nil
 	}
-	fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
-		s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
+	fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
+	if s.Skipped > 0 {
+		return fmt.Errorf("%d reads can't be used, and the results are without them: see the log", s.Skipped)
+	}
 	return nil
 }
 
@@ -343,6 +372,25 @@ type watching struct {
 	notifier     *runNotifier // nil: no destination gets alerts
 }
 
+// open listens for the readers of the live page, health and metrics.
+func (w *watching) open(cfg *pipeline.Config) (*ops.Server, error) {
+	server, err := ops.Listen(w.listen, cfg.Registry, func() error { return nil }, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if !w.page.Off {
+		token, err := w.page.Token()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Page = &pipeline.Page{Server: server, Token: token}
+	}
+	if w.onListen != nil {
+		w.onListen(server.Addr())
+	}
+	return server, nil
+}
+
 // runPipeline runs the pipeline over the brokers that the flags name, or over an
 // embedded one that lives as long as the run.
 func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags, watch watching) (_ *pipeline.Result, failed error) {
@@ -387,19 +435,9 @@ func runPipeline(ctx context.Context, cfg pipeline.Config, flags cli.KafkaFlags,
 	}
 	cfg.Topics, cfg.Group = stream.NewTopics(flags.Prefix), flags.Prefix+"porestream"
 	if watch.listen != "" {
-		server, err := ops.Listen(watch.listen, cfg.Registry, func() error { return nil }, cfg.Logger)
+		server, err := watch.open(&cfg)
 		if err != nil {
 			return nil, err
-		}
-		if !watch.page.Off {
-			token, err := watch.page.Token()
-			if err != nil {
-				return nil, err
-			}
-			cfg.Page = &pipeline.Page{Server: server, Token: token}
-		}
-		if watch.onListen != nil {
-			watch.onListen(server.Addr())
 		}
 		serving, stop := context.WithCancel(ctx)
 		defer stop()
