@@ -101,18 +101,9 @@ cut off reads have to be the same, too, which a file doesn't say.`,
 const modelsDirHelp = "folder of models, of Dorado or converted; the run gets the one for its flow cell, kit and rate, of the size in --model (fast, hac, sup; default hac)"
 
 func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdout io.Writer) (err error) {
-	format, err := output.ParseFormat(cfg.format)
+	format, err := cfg.outputFormat()
 	if err != nil {
-		return cli.Usagef("--format: %w", err)
-	}
-	if cfg.engines.Reference != "" && format == output.FASTQ {
-		return cli.Usagef("--ref aligns the reads, which FASTQ has no place for: choose --format sam or bam")
-	}
-	if cfg.engines.Reference == "" && cfg.engines.Index != "" {
-		return cli.Usagef("--index is the index of --ref, which isn't given")
-	}
-	if cfg.failed != "" && cfg.minimum <= 0 {
-		return cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
+		return err
 	}
 	ends, err := cfg.ends.Options()
 	if err != nil {
@@ -123,108 +114,162 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 	if err != nil {
 		return err
 	}
-	filter, err := cfg.filter.Filter()
-	if err != nil {
-		return err
-	}
 	// Some 25 MB are in use, beside what the network takes outside of the heap: collecting twice as often costs no time that
 	// can be measured, and takes 20 MB off the peak where the longest reads come together.
 	setGCPercent(50)
-	recording, err := cfg.filter.Index(ctx, paths, logger)
+	recording, err := cfg.openRecording(ctx, paths, logger)
 	if err != nil {
 		return err
 	}
 	defer recording.Close()
-	selection, err := recording.Select(filter)
+	model, modified, err := cfg.openModels(recording, logger)
 	if err != nil {
 		return err
 	}
+	b := &basecaller{recording: recording, minimum: cfg.minimum, barcodes: make(map[string]int64), without: make(map[string]int64)}
+	if b.finisher, err = cfg.finisher(ends, model, recording, logger); err != nil {
+		return err
+	}
+	if b.caller, err = basecall.NewCaller(model, basecall.Config{
+		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores, Compute: cfg.engines.Compute,
+		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
+	}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.caller.Close()) }()
+	if len(modified) > 0 {
+		if b.modifier, err = modnetwork.New(modified, modnetwork.Config{
+			Device: processor.OwnDevice(cfg.engines.Device), DeviceTimeout: cfg.engines.DeviceTimeout, Library: cfg.engines.Library, Logger: logger,
+		}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.modifier.Close()) }()
+	}
+	header := cfg.header(model, modified, b)
+	if cfg.engines.Reference != "" {
+		index, err := b.loadAligners(&cfg.engines, &header)
+		if err != nil {
+			return err
+		}
+		defer index.Close()
+		defer b.aligners.Close()
+	}
+	return b.writeFiles(ctx, &cfg, format, header, stdout, logger)
+}
+
+// outputFormat is the format to write; an error if other flags don't go with it or with each other.
+func (cfg *basecallConfig) outputFormat() (output.Format, error) {
+	format, err := output.ParseFormat(cfg.format)
+	switch {
+	case err != nil:
+		return format, cli.Usagef("--format: %w", err)
+	case cfg.engines.Reference != "" && format == output.FASTQ:
+		return format, cli.Usagef("--ref aligns the reads, which FASTQ has no place for: choose --format sam or bam")
+	case cfg.engines.Reference == "" && cfg.engines.Index != "":
+		return format, cli.Usagef("--index is the index of --ref, which isn't given")
+	case cfg.failed != "" && cfg.minimum <= 0:
+		return format, cli.Usagef("--failed is for the reads below --min-qscore, which isn't given")
+	}
+	return format, nil
+}
+
+// openRecording opens the reads that the filter lets through.
+func (cfg *basecallConfig) openRecording(ctx context.Context, paths []string, logger *slog.Logger) (*signal.Index, error) {
+	filter, err := cfg.filter.Filter()
+	if err != nil {
+		return nil, err
+	}
+	recording, err := cfg.filter.Index(ctx, paths, logger)
+	if err != nil {
+		return nil, err
+	}
+	selection, err := recording.Select(filter)
+	if err != nil {
+		return nil, errors.Join(err, recording.Close())
+	}
 	cli.LogSelection(logger, filter, selection, recording.Len())
+	return recording, nil
+}
+
+// openModels opens the basecalling model, chosen by the recording's runs if there is a folder of
+// models, and the models of modified bases, and refuses those that weren't made for such signal.
+func (cfg *basecallConfig) openModels(recording *signal.Index, logger *slog.Logger) (*basecall.Model, []*modnetwork.Model, error) {
 	if cfg.models != "" {
 		chosen, err := models.ChooseIn(cfg.models, recording.Runs(), cfg.engines.Model)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		logger.Info("model is chosen", slog.String("model", chosen.Manifest.Name), slog.String("path", chosen.Path))
 		cfg.engines.Model = chosen.Path
 	}
 	model, err := models.Open(cfg.engines.Model)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
-		return err
+		return nil, nil, err
 	}
 	modified, err := processor.OpenModified(cfg.modified)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := processor.FitModified(modified, &model.Manifest); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := processor.CheckModified(modified, recording.Runs()); err != nil {
-		return err
-	}
+	return model, modified, processor.CheckModified(modified, recording.Runs())
+}
+
+// finisher is what happens to the reads of the model after they are called.
+func (cfg *basecallConfig) finisher(ends finish.Options, model *basecall.Model, recording *signal.Index, logger *slog.Logger) (*finish.Finisher, error) {
 	ends.RNA, ends.Standard = model.Manifest.RNA(), model.Manifest.Normalisation.Standard()
 	if ends.RNA && ends.Start {
-		return cli.Usagef("--trim-start is for DNA, and model %s for RNA: --trim adapters cuts off what is before its poly(A) tail", model.Manifest.Name)
+		return nil, cli.Usagef("--trim-start is for DNA, and model %s for RNA: --trim adapters cuts off what is before its poly(A) tail", model.Manifest.Name)
 	}
 	finisher, err := finish.New(ends, model.Manifest.Qualities)
 	if err != nil {
-		return cfg.ends.Blame(err)
+		return nil, cfg.ends.Blame(err)
 	}
-	if err := cfg.ends.CheckSheet(finisher, recording.Runs(), logger); err != nil {
-		return err
-	}
-	caller, err := basecall.NewCaller(model, basecall.Config{
-		Device: cfg.engines.Device, DeviceTimeout: cfg.engines.DeviceTimeout, RecordScores: cfg.scores, Compute: cfg.engines.Compute,
-		Library: cfg.engines.Library, Batch: cfg.batch, Logger: logger,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, caller.Close()) }()
-	var modifier *modnetwork.Caller
-	if len(modified) > 0 {
-		if modifier, err = modnetwork.New(modified, modnetwork.Config{
-			Device: processor.OwnDevice(cfg.engines.Device), DeviceTimeout: cfg.engines.DeviceTimeout, Library: cfg.engines.Library, Logger: logger,
-		}); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, modifier.Close()) }()
-	}
+	return finisher, cfg.ends.CheckSheet(finisher, recording.Runs(), logger)
+}
 
+// header says of the output what its reads were called from, and by what. Of a reference it says nothing yet.
+func (cfg *basecallConfig) header(model *basecall.Model, modified []*modnetwork.Model, b *basecaller) output.Header {
 	header := output.Header{
-		Model: model, Runs: recording.Runs(), Device: caller.Device(),
+		Model: model, Runs: b.recording.Runs(), Device: b.caller.Device(), NoMoves: cfg.noMoves,
 		Program: output.Program{Name: "pore", Version: cli.Version, CommandLine: "pore basecall"},
 	}
-	header.NoMoves = cfg.noMoves
 	for _, m := range modified {
 		header.ModifiedModels = append(header.ModifiedModels, m.Name)
 	}
-	if finisher.Classifies() {
-		header.Barcodes = finisher.Barcodes
+	if b.finisher.Classifies() {
+		header.Barcodes = b.finisher.Barcodes
 	}
-	b := &basecaller{recording: recording, caller: caller, modifier: modifier, finisher: finisher, minimum: cfg.minimum, barcodes: make(map[string]int64), without: make(map[string]int64)}
-	if cfg.engines.Reference != "" {
-		g, err := genome.Load(cfg.engines.Reference)
-		if err != nil {
-			return err
-		}
-		index, err := minimap.OpenIndex(g, cfg.engines.Index, minimap.Config{Preset: cfg.engines.Preset})
-		if err != nil {
-			return err
-		}
-		defer index.Close()
-		if b.aligners, err = index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
-			return err
-		}
-		defer b.aligners.Close()
-		header.Aligner = &output.Program{Name: "minimap2", Version: minimap.Version()}
-		for _, c := range g.Contigs {
-			header.References = append(header.References, output.Reference{Name: c.Name, Length: len(c.Seq)})
-		}
+	return header
+}
+
+// loadAligners loads the reference that reads are aligned to, and has the header name its contigs.
+// The caller closes the index, after the aligners.
+func (b *basecaller) loadAligners(engines *processor.Flags, header *output.Header) (*minimap.Index, error) {
+	g, err := genome.Load(engines.Reference)
+	if err != nil {
+		return nil, err
 	}
+	index, err := minimap.OpenIndex(g, engines.Index, minimap.Config{Preset: engines.Preset})
+	if err != nil {
+		return nil, err
+	}
+	if b.aligners, err = index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
+		return nil, errors.Join(err, index.Close())
+	}
+	header.Aligner = &output.Program{Name: "minimap2", Version: minimap.Version()}
+	for _, c := range g.Contigs {
+		header.References = append(header.References, output.Reference{Name: c.Name, Length: len(c.Seq)})
+	}
+	return index, nil
+}
+
+// writeFiles calls the reads and writes them, those of too low a quality to a file of their own.
+func (b *basecaller) writeFiles(ctx context.Context, cfg *basecallConfig, format output.Format, header output.Header, stdout io.Writer, logger *slog.Logger) (err error) {
 	out := bufio.NewWriterSize(stdout, 1<<20)
 	if b.writer, err = output.NewWriter(out, format, header); err != nil {
 		return err
@@ -244,7 +289,7 @@ func basecallFiles(ctx context.Context, cfg basecallConfig, paths []string, stdo
 			return err
 		}
 	}
-	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return b.written.Load(), int64(recording.Len()) })
+	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return b.written.Load(), int64(b.recording.Len()) })
 	defer stop()
 	if err := b.run(ctx); err != nil {
 		return err
