@@ -139,23 +139,10 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		return err
 	}
 	defer in.Close()
-	// The heap is small beside the reference, which lies outside of it: collecting a quarter as often costs some tens
-	// of megabytes and saves a tenth of the time. Nearly all that reading genes takes stays in use, so that there is even
-	// less to collect meanwhile. The genes of BCSQ are on the heap twice, and it makes less garbage.
-	loading, running := 600, 400
-	if slices.Contains(opts.Fields, annotate.BCSQ) {
-		loading, running = 150, 150
-	}
-	setGCPercent(loading)
-	g, err := cfg.genes.PackedGenome(cfg.reference)
+	g, annotator, err := cfg.loadGenes(ctx, &opts)
 	if err != nil {
 		return err
 	}
-	annotator, err := cfg.genes.Annotator(ctx, g, opts.Logger)
-	if err != nil {
-		return err
-	}
-	setGCPercent(running)
 	annotator = annotator.WithDistance(cfg.distance[0], cfg.distance[len(cfg.distance)-1]).WithProteinStyle(cfg.proteins).WithPick(pick)
 	var bcsq *haplotype.Annotator
 	if slices.Contains(opts.Fields, annotate.BCSQ) {
@@ -197,17 +184,45 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, explainBCSQ(err))
 	}
-	if bcsq != nil {
-		reportBCSQ(os.Stderr, bcsq)
+	reportAnnotation(os.Stderr, &stats, bcsq)
+	return nil
+}
+
+// loadGenes loads reference and genes, and sets how often garbage is collected while that is done and from then on.
+//
+// The heap is small beside the reference, which lies outside of it: collecting a quarter as often costs some tens
+// of megabytes and saves a tenth of the time. Nearly all that reading genes takes stays in use, so that there is even
+// less to collect meanwhile. The genes of BCSQ are on the heap twice, and it makes less garbage.
+func (cfg *annotateConfig) loadGenes(ctx context.Context, opts *pipe.Options) (*genome.Genome, *annotate.Annotator, error) {
+	loading, running := 600, 400
+	if slices.Contains(opts.Fields, annotate.BCSQ) {
+		loading, running = 150, 150
 	}
-	fmt.Fprintf(os.Stderr, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
+	setGCPercent(loading)
+	g, err := cfg.genes.PackedGenome(cfg.reference)
+	if err != nil {
+		return nil, nil, err
+	}
+	annotator, err := cfg.genes.Annotator(ctx, g, opts.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	setGCPercent(running)
+	return g, annotator, nil
+}
+
+// reportAnnotation counts what was annotated; bcsq is nil without BCSQ.
+func reportAnnotation(w io.Writer, stats *pipe.Stats, bcsq *haplotype.Annotator) {
+	if bcsq != nil {
+		reportBCSQ(w, bcsq)
+	}
+	fmt.Fprintf(w, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
 		stats.Records, stats.Alleles, stats.Unsupported.Total(), stats.Skipped)
 	for reason, n := range stats.Unsupported {
 		if n > 0 {
-			fmt.Fprintf(os.Stderr, "%d not supported: %v\n", n, annotate.Reason(reason))
+			fmt.Fprintf(w, "%d not supported: %v\n", n, annotate.Reason(reason))
 		}
 	}
-	return nil
 }
 
 // closeOutput closes an output file. One that is not whole does not stay.

@@ -103,12 +103,23 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	reportDemux(os.Stderr, logger, &counts, ends.Kit != nil)
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "READS\tBASES\t\tBARCODE")
+	for _, c := range counts.Barcodes {
+		fmt.Fprintf(table, "%d\t%d\t\t%s\n", c.Reads, c.Bases, c.Barcode)
+	}
+	return table.Flush()
+}
+
+// reportDemux says what became of the reads besides the table; searched is whether barcodes were searched for, and not read from tags.
+func reportDemux(w io.Writer, logger *slog.Logger, counts *sorted.Counts, searched bool) {
 	if len(counts.Reasons) > 0 {
 		reasons := make(map[string]int64)
 		for reason, reads := range counts.Reasons {
 			reasons[reason.String()] = reads
 		}
-		fmt.Fprintln(os.Stderr, "reads without a barcode, by why: "+inLine(reasons))
+		fmt.Fprintln(w, "reads without a barcode, by why: "+inLine(reasons))
 	}
 	if counts.Secondary > 0 {
 		logger.Info("secondary and supplementary records are left out", "records", counts.Secondary)
@@ -128,17 +139,11 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	}
 	switch {
 	case 2*without <= all:
-	case ends.Kit != nil:
+	case searched:
 		logger.Warn("most reads have no barcode: is it the kit that the library was made with?", "unclassified", without, "of", all)
 	default:
 		logger.Warn("most reads have no barcode in their tag BC: --kit-name searches the sequences for them", "unclassified", without, "of", all)
 	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "READS\tBASES\t\tBARCODE")
-	for _, c := range counts.Barcodes {
-		fmt.Fprintf(table, "%d\t%d\t\t%s\n", c.Reads, c.Bases, c.Barcode)
-	}
-	return table.Flush()
 }
 
 // warnUntrue reports, in a line for each reason, reads whose tags of modified bases were

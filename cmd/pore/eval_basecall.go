@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -77,25 +76,31 @@ counts as an error: a sample with variants needs its own sequence.`,
 	return cmd
 }
 
-func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, stdin io.Reader, stdout io.Writer) (err error) {
+// options are what the flags ask for, besides labels, which lie in a file.
+func (cfg *evalBasecallConfig) options() (opts eval.Options, err error) {
 	switch {
 	case cfg.reference == "":
-		return cli.Usagef("--ref is required: the genome that the reads came from")
+		return opts, cli.Usagef("--ref is required: the genome that the reads came from")
 	case cfg.threads < 0:
-		return cli.Usagef("--threads %d: want a number of workers", cfg.threads)
+		return opts, cli.Usagef("--threads %d: want a number of workers", cfg.threads)
 	case cfg.json && cfg.compare != "":
-		return cli.Usagef("--compare prints a table: leave out --json")
+		return opts, cli.Usagef("--compare prints a table: leave out --json")
 	}
-	if cfg.threads == 0 {
-		cfg.threads = runtime.GOMAXPROCS(0)
-	}
-	var opts eval.Options
+	cfg.threads = threadsOf(cfg.threads)
 	for _, text := range cfg.motifs {
 		m, err := eval.ParseMotif(text)
 		if err != nil {
-			return cli.Usagef("--motif: %w", err)
+			return opts, cli.Usagef("--motif: %w", err)
 		}
 		opts.Motifs = append(opts.Motifs, m)
+	}
+	return opts, nil
+}
+
+func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, stdin io.Reader, stdout io.Writer) (err error) {
+	opts, err := cfg.options()
+	if err != nil {
+		return err
 	}
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
@@ -128,27 +133,11 @@ func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, s
 	}
 	stop := cli.ShowProgress(os.Stderr, "reads", func() (int64, int64) { return j.reads.Load(), 0 })
 	defer stop()
-	if cfg.tsv == "" {
-		err = j.run(ctx, paths)
-	} else {
-		err = writeWhole(filepath.Join(cfg.tsv, "reads.tsv"), func(w io.Writer) error {
-			j.rows = w
-			if _, err := io.WriteString(w, eval.RowColumns); err != nil {
-				return err
-			}
-			return j.run(ctx, paths)
-		})
-	}
+	report, err := j.evaluate(ctx, paths)
 	if err != nil {
 		return err
 	}
 	stop()
-	for _, other := range j.tallies[1:] {
-		if err := j.tallies[0].Merge(other); err != nil {
-			return err
-		}
-	}
-	report := j.tallies[0].Report()
 	logger.Info("reads are counted", "reads", report.Reads.Reads, "records_left_out", j.leftOut)
 	switch n := j.faulty.Load(); {
 	case n > 0 && report.Reads.Reads == 0:
@@ -160,6 +149,31 @@ func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, s
 		return fmt.Errorf("%s: there are no reads", strings.Join(paths, ", "))
 	}
 	return cfg.write(stdout, report, before, paths)
+}
+
+// evaluate counts the reads of files side by side, a row for each where tables are asked for, and adds up.
+func (j *readEvaluator) evaluate(ctx context.Context, paths []string) (*eval.Report, error) {
+	var err error
+	if j.cfg.tsv == "" {
+		err = j.run(ctx, paths)
+	} else {
+		err = writeWhole(filepath.Join(j.cfg.tsv, "reads.tsv"), func(w io.Writer) error {
+			j.rows = w
+			if _, err := io.WriteString(w, eval.RowColumns); err != nil {
+				return err
+			}
+			return j.run(ctx, paths)
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range j.tallies[1:] {
+		if err := j.tallies[0].Merge(other); err != nil {
+			return nil, err
+		}
+	}
+	return j.tallies[0].Report(), nil
 }
 
 // write writes what the flags ask for.
@@ -485,6 +499,11 @@ func (j *readEvaluator) open(in io.Reader, name string) (next func() (calledRead
 			return nil, false, err
 		}
 	}
+	return j.recordsOf(records, name, final), final, nil
+}
+
+// recordsOf reads the records of a file that reads are called from, and leaves the others out.
+func (j *readEvaluator) recordsOf(records *hts.Reader, name string, final bool) func() (calledRead, int, error) {
 	number := 0
 	return func() (calledRead, int, error) {
 		for {
@@ -505,7 +524,7 @@ func (j *readEvaluator) open(in io.Reader, name string) (next func() (calledRead
 				return calledRead{rec: rec, final: final}, rec.Seq.Length, nil
 			}
 		}
-	}, final, nil
+	}
 }
 
 // matchReferences reports whether alignments are to this genome.

@@ -507,6 +507,12 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	if cfg.asJSON {
 		return json.NewEncoder(stdout).Encode(v)
 	}
+	_, err = fmt.Fprintln(stdout, v.text(caller.Kernels().Plain))
+	return err
+}
+
+// text describes the verified model for people; plain is how many layers no kernel of Porestream's computes.
+func (v *verified) text(plain int) string {
 	text := fmt.Sprintf("model %s runs on %s: %d samples twice, %d bases, alike", v.Model, v.Device, v.Samples, v.Bases)
 	if v.From != "" {
 		text += fmt.Sprintf("; its network is what %s gives", v.From)
@@ -514,7 +520,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 	text += "\n" + pathText(v.Path)
 	if v.KernelLayers > 0 {
 		text += fmt.Sprintf("\n%d layers are computed by Porestream's kernels, as ONNX Runtime's operators do", v.KernelLayers)
-		if plain := caller.Kernels().Plain; plain > 0 {
+		if plain > 0 {
 			text += fmt.Sprintf("; %d others have none", plain)
 		}
 	}
@@ -530,8 +536,7 @@ func verifyModel(ctx context.Context, cfg verifyConfig, name string, stdout io.W
 		}
 		text += "\n  " + node.String()
 	}
-	_, err = fmt.Fprintln(stdout, text)
-	return err
+	return text
 }
 
 // verifiedModified is what verifying a modified-base model gives.
@@ -713,10 +718,15 @@ func madeUpRead(n, rate int) basecall.Read {
 	return basecall.Read{ID: "made-up", Samples: samples, SampleRate: rate, Calibration: signal.Calibration{Scale: 0.2}}
 }
 
+type modelConvertConfig struct {
+	out        string
+	network    convert.Options // of a basecalling network, and of one for modified bases
+	basecaller string          // that a model for modified bases follows
+	splicing   splice.Options
+}
+
 func modelConvertCommand() *cobra.Command {
-	var opts convert.Options
-	var splicing splice.Options
-	out, basecaller := "", ""
+	var cfg modelConvertConfig
 	cmd := &cobra.Command{
 		Use:   "convert --out FOLDER DIR|FILE...",
 		Short: "Convert a model of Dorado or Bonito, for modified bases too, or a splicing network",
@@ -739,56 +749,62 @@ the frozen graph of TensorFlow (.pb). Several are averaged. It writes a folder f
   pore model convert --out ci-spliceai --licence CC-BY-4.0 CI-SpliceAI.pb`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if out == "" {
-				return cli.Usagef("name the folder to write with --out")
-			}
-			if opts.SampleRate < 0 {
-				return cli.Usagef("--sample-rate %d is negative", opts.SampleRate)
-			}
-			if len(args) == 1 && modconvert.Is(args[0]) {
-				return convertModified(cmd, args[0], out, modconvert.Options{Name: opts.Name, Chemistry: opts.Chemistry, SampleRate: opts.SampleRate, Basecaller: basecaller})
-			}
-			if basecaller != "" {
-				return cli.Usagef("--basecaller is for models for modified bases, and %s is none", args[0])
-			}
-			if opts.Name == "" {
-				opts.Name = filepath.Base(filepath.Clean(out))
-			}
-			if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
-				splicing.Name = opts.Name
-				return convertSplicing(cmd, args, out, splicing)
-			}
-			if len(args) > 1 {
-				return cli.Usagef("%s: one folder is converted at a time", args[1])
-			}
-			model, err := convert.Convert(args[0], opts)
-			if err != nil {
-				return err
-			}
-			unused, err := convert.UnusedSettings(args[0])
-			if err != nil {
-				return err
-			}
-			if err := model.Save(out); err != nil {
-				return err
-			}
-			if len(unused) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "settings of it that nothing here depends on: %s\n", strings.Join(unused, ", "))
-			}
-			return writeModels(cmd.OutOrStdout(), []modelRow{newModelRow(model, out)}, false)
+			return convertModel(cmd, cfg, args)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&out, "out", "", "folder to write, or of a model for modified bases the file; it must not be there yet")
-	flags.StringVar(&opts.Name, "name", "", "name of the model; that of the folder if empty")
-	flags.StringVar(&basecaller, "basecaller", "", "basecalling model that a model for modified bases follows, by Dorado's name, or any")
-	flags.StringVar(&opts.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
-	flags.IntVar(&opts.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
-	flags.StringVar(&splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
-	flags.StringVar(&splicing.Info, "info", "", "key of a splicing network's scores in INFO; OpenSpliceAI or SpliceAI if empty")
-	flags.IntVar(&splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network reads, up to 4999")
-	flags.BoolVar(&splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
+	flags.StringVar(&cfg.out, "out", "", "folder to write, or of a model for modified bases the file; it must not be there yet")
+	flags.StringVar(&cfg.network.Name, "name", "", "name of the model; that of the folder if empty")
+	flags.StringVar(&cfg.basecaller, "basecaller", "", "basecalling model that a model for modified bases follows, by Dorado's name, or any")
+	flags.StringVar(&cfg.network.Chemistry, "chemistry", "", "chemistry that it is for, such as r10.4.1, where the folder's name doesn't say")
+	flags.IntVar(&cfg.network.SampleRate, "sample-rate", 0, "sample rate that it is for in Hz, where neither configuration nor name say")
+	flags.StringVar(&cfg.splicing.Licence, "licence", "", "licence of a splicing network, such as GPL-3.0: it is shown and recorded")
+	flags.StringVar(&cfg.splicing.Info, "info", "", "key of a splicing network's scores in INFO; OpenSpliceAI or SpliceAI if empty")
+	flags.IntVar(&cfg.splicing.Distance, "splice-distance", 50, "bases on both sides of a variant that a splicing network reads, up to 4999")
+	flags.BoolVar(&cfg.splicing.Mask, "splice-mask", false, "take gains at annotated splice sites, and losses elsewhere, for nothing")
 	return cmd
+}
+
+// convertModel finds out what kind of model the files are, and converts it.
+func convertModel(cmd *cobra.Command, cfg modelConvertConfig, paths []string) error {
+	opts, out := cfg.network, cfg.out
+	if out == "" {
+		return cli.Usagef("name the folder to write with --out")
+	}
+	if opts.SampleRate < 0 {
+		return cli.Usagef("--sample-rate %d is negative", opts.SampleRate)
+	}
+	if len(paths) == 1 && modconvert.Is(paths[0]) {
+		return convertModified(cmd, paths[0], out, modconvert.Options{Name: opts.Name, Chemistry: opts.Chemistry, SampleRate: opts.SampleRate, Basecaller: cfg.basecaller})
+	}
+	if cfg.basecaller != "" {
+		return cli.Usagef("--basecaller is for models for modified bases, and %s is none", paths[0])
+	}
+	if opts.Name == "" {
+		opts.Name = filepath.Base(filepath.Clean(out))
+	}
+	if info, err := os.Stat(paths[0]); err == nil && info.Mode().IsRegular() {
+		cfg.splicing.Name = opts.Name
+		return convertSplicing(cmd, paths, out, cfg.splicing)
+	}
+	if len(paths) > 1 {
+		return cli.Usagef("%s: one folder is converted at a time", paths[1])
+	}
+	model, err := convert.Convert(paths[0], opts)
+	if err != nil {
+		return err
+	}
+	unused, err := convert.UnusedSettings(paths[0])
+	if err != nil {
+		return err
+	}
+	if err := model.Save(out); err != nil {
+		return err
+	}
+	if len(unused) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "settings of it that nothing here depends on: %s\n", strings.Join(unused, ", "))
+	}
+	return writeModels(cmd.OutOrStdout(), []modelRow{newModelRow(model, out)}, false)
 }
 
 // convertModified converts a model for modified bases.

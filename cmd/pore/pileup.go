@@ -203,67 +203,90 @@ func pileUp(ctx context.Context, cfg pileupConfig, path string, stdin io.Reader,
 	if err := out.begin(); err != nil {
 		return err
 	}
-	row, finder := out.row, motif.NewFinder(motif.Config{})
-	if cfg.found != "" {
-		row = func(contig string, r *pileup.Row) error {
-			if c := opts.Genome.Contig(contig); c != nil {
-				finder.Add(c.Seq, r)
-			}
-			return out.row(contig, r)
-		}
-	}
-	asked := make(map[string]*panelCounts) // by haplotype
-	if cfg.answers != "" || cfg.vector != "" {
-		asked[haplotypeOf(0)] = cfg.panel.counts() // whether or not there are rows
-		row = func(contig string, r *pileup.Row) error {
-			haplotype := haplotypeOf(r.Group)
-			if asked[haplotype] == nil {
-				asked[haplotype] = cfg.panel.counts()
-			}
-			asked[haplotype].add(contig, r)
-			return out.row(contig, r)
-		}
-	}
+	conclusions := &pileupConclusions{cfg: &cfg, genome: opts.Genome, out: out, finder: motif.NewFinder(motif.Config{}), asked: make(map[string]*panelCounts)}
 	var counts *aligned.Counts
 	if survey != nil && survey.Whole() {
-		if counts, err = survey.Pileup(ctx, opts.Thresholds, row); err != nil {
+		if counts, err = survey.Pileup(ctx, opts.Thresholds, conclusions.row); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 	} else {
-		counts, err = pileUpFile(ctx, path, stdin, &cfg, &opts, row)
+		counts, err = pileUpFile(ctx, path, stdin, &cfg, &opts, conclusions.row)
 	}
 	if err != nil {
 		return err
 	}
 	reportPileup(logger, counts)
-	if cfg.found != "" {
-		out.line = append(out.line[:0], motif.Header...)
-		motifs, err := finder.Find(ctx)
+	if err := conclusions.write(ctx); err != nil {
+		return err
+	}
+	return out.commit()
+}
+
+// pileupConclusions write rows as they come, and keep what is concluded from all of them: the
+// motifs that are modified, and the answers and states of a panel.
+type pileupConclusions struct {
+	cfg    *pileupConfig
+	genome *genome.Genome // of finder
+	out    *pileupOutput
+	finder *motif.Finder
+	asked  map[string]*panelCounts // by haplotype
+}
+
+func (p *pileupConclusions) row(contig string, r *pileup.Row) error {
+	if p.cfg.found != "" {
+		if c := p.genome.Contig(contig); c != nil {
+			p.finder.Add(c.Seq, r)
+		}
+	}
+	if p.asksPanel() {
+		p.counts(haplotypeOf(r.Group)).add(contig, r)
+	}
+	return p.out.row(contig, r)
+}
+
+func (p *pileupConclusions) asksPanel() bool { return p.cfg.answers != "" || p.cfg.vector != "" }
+
+// counts are those that the panel's answers on a haplotype are made of.
+func (p *pileupConclusions) counts(haplotype string) *panelCounts {
+	if p.asked[haplotype] == nil {
+		p.asked[haplotype] = p.cfg.panel.counts()
+	}
+	return p.asked[haplotype]
+}
+
+// write writes the files of what was concluded, once no row follows.
+func (p *pileupConclusions) write(ctx context.Context) error {
+	if p.cfg.found != "" {
+		p.out.line = append(p.out.line[:0], motif.Header...)
+		motifs, err := p.finder.Find(ctx)
 		if err != nil {
 			return err
 		}
 		for _, m := range motifs {
-			out.line = m.Append(out.line)
+			p.out.line = m.Append(p.out.line)
 		}
-		if err := out.write(cfg.found, ""); err != nil {
+		if err := p.out.write(p.cfg.found, ""); err != nil {
 			return err
 		}
 	}
-	for haplotype, counts := range asked {
-		if cfg.answers != "" {
-			out.line = counts.answers()
-			if err := out.write(cfg.answers, haplotype); err != nil {
+	if p.asksPanel() {
+		p.counts(haplotypeOf(0)) // is answered whether or not there are rows
+	}
+	for haplotype, counts := range p.asked {
+		if p.cfg.answers != "" {
+			p.out.line = counts.answers()
+			if err := p.out.write(p.cfg.answers, haplotype); err != nil {
 				return err
 			}
 		}
-		if cfg.vector != "" {
-			out.line = counts.states()
-			if err := out.write(cfg.vector, haplotype); err != nil {
+		if p.cfg.vector != "" {
+			p.out.line = counts.states()
+			if err := p.out.write(p.cfg.vector, haplotype); err != nil {
 				return err
 			}
 		}
 	}
-	return out.commit()
+	return nil
 }
 
 // pileUpFile reads and counts a file.
