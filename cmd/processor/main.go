@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -97,21 +98,8 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	stages, err := processor.ParseStages(cfg.stages, cfg.engines.Work())
+	opts, err := cfg.options()
 	if err != nil {
-		return cli.Usagef("--stages: %w", err)
-	}
-	opts, err := cfg.engines.Options(stages)
-	if err != nil {
-		return err
-	}
-	if err := cfg.stream.Validate(); err != nil {
-		return cli.Usagef("%w", err)
-	}
-	if err := cfg.reports.Validate(); err != nil {
-		return err
-	}
-	if err := cfg.page.Validate(); err != nil {
 		return err
 	}
 	token, err := cfg.page.Token()
@@ -140,7 +128,6 @@ func run(ctx context.Context, cfg config) error {
 		return err
 	}
 	defer client.Close()
-	topics := stream.NewTopics(cfg.kafka.Prefix)
 	opts.Registerer, opts.Logger = reg, logger
 	engines, err := processor.Load(ctx, opts)
 	if err != nil {
@@ -151,20 +138,45 @@ func run(ctx context.Context, cfg config) error {
 			logger.Warn("closing the engines", "err", err)
 		}
 	}()
-	if err := client.EnsureTopics(ctx, engines.TopicSettings(topics, cfg.partitions), cfg.kafka.Replication); err != nil {
+	work := processor.Config{
+		Topics: stream.NewTopics(cfg.kafka.Prefix), Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Logger: logger, Tracer: tracer,
+	}
+	return cfg.process(ctx, client, engines, work, reg, token)
+}
+
+// options are what the engines are loaded with; an error if flags of this process can't be meant.
+func (cfg *config) options() (opts processor.Options, err error) {
+	stages, err := processor.ParseStages(cfg.stages, cfg.engines.Work())
+	if err != nil {
+		return opts, cli.Usagef("--stages: %w", err)
+	}
+	if opts, err = cfg.engines.Options(stages); err != nil {
+		return opts, err
+	}
+	if err := cfg.stream.Validate(); err != nil {
+		return opts, cli.Usagef("%w", err)
+	}
+	if err := cfg.reports.Validate(); err != nil {
+		return opts, err
+	}
+	return opts, cfg.page.Validate()
+}
+
+// process works the stages and serves the live page, health and metrics, until ctx ends or one of them fails.
+func (cfg *config) process(ctx context.Context, client *kafka.Client, engines *processor.Engines, work processor.Config, reg *prometheus.Registry, token ops.Token) error {
+	logger, stages := work.Logger, engines.Stages()
+	if err := client.EnsureTopics(ctx, engines.TopicSettings(work.Topics, cfg.partitions), cfg.kafka.Replication); err != nil {
 		return err
 	}
-	var regions *variantstage.Regions
 	if slices.Contains(stages, variantstage.Name) {
-		regions = variantstage.NewRegions()
+		work.Regions = variantstage.NewRegions()
 	}
-	controls, err := namedControls(cfg, stages, engines, logger)
+	controls, err := namedControls(*cfg, stages, engines, logger)
 	if err != nil {
 		return err
 	}
-	p := processor.New(client, engines, processor.Config{
-		Topics: topics, Group: cfg.kafka.Prefix + cfg.group, Stream: cfg.stream, Memberships: memberships, Regions: regions, Controls: controls.OfSamples, Metrics: processor.NewMetrics(reg), Logger: logger, Tracer: tracer,
-	})
+	work.Controls, work.Metrics = controls.OfSamples, processor.NewMetrics(reg)
+	p := processor.New(client, engines, work)
 	server, err := ops.Listen(cfg.listen, reg, p.Ready, logger)
 	if err != nil {
 		return err
@@ -173,11 +185,11 @@ func run(ctx context.Context, cfg config) error {
 		return err
 	}
 	live := livepage.Config{
-		Client: client, Topics: topics, Kind: "processor", Stages: stages, Version: cli.Version, Interval: cfg.reports.Interval,
+		Client: client, Topics: work.Topics, Kind: "processor", Stages: stages, Version: cli.Version, Interval: cfg.reports.Interval,
 		Registry: reg, Token: token, Advertise: cfg.page.Advertise, Namer: pipeline.NamerOf(engines), Logger: logger,
 	}
-	if regions != nil {
-		live.Depths, live.Reads = regions.Depths, processor.ReadsOf(regions)
+	if work.Regions != nil {
+		live.Depths, live.Reads = work.Regions.Depths, processor.ReadsOf(work.Regions)
 	}
 	if !cfg.page.Off {
 		live.Server = server

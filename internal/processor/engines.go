@@ -132,121 +132,159 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	warnOfIdleFlags(opts)
-	g, err := opts.Genes.Genome(opts.Reference)
-	if err != nil {
-		return nil, err
-	}
-	g.Hash()
-	e := &Engines{Genome: g, signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
-	e.methylation, e.findMotifs, e.byHaplotype = opts.Methylation.On, opts.Methylation.FindMotifs, opts.Methylation.Haplotypes
-	if e.filter, err = opts.Methylation.filter(); err != nil {
-		return nil, err
-	}
-	if e.Definitions, err = LoadDefinitions(opts.Definitions, g); err != nil {
-		return nil, err
-	}
-	if opts.Primers != "" {
-		if e.primers, err = LoadPrimers(opts.Primers, g); err != nil {
-			return nil, err
-		}
-		opts.Logger.Info("bases within primers are no evidence", "scheme", opts.Primers, "amplicons", e.primers.Amplicons(), "primers", e.primers.Primers())
-	}
-	if slices.Contains(opts.Stages, annotatestage.Name) || len(opts.Panels) > 0 {
-		if e.Annotator, err = opts.Genes.Annotator(ctx, g, opts.Logger); err != nil {
-			return nil, err
-		}
-		if e.genes, err = opts.Genes.fingerprint(g, e.Annotator.Model().Origin); err != nil {
-			return nil, err
-		}
-	}
-	if e.Annotator != nil {
-		if e.Annotator, err = opts.Genes.WithFunctions(e.Annotator, opts.Functions); err != nil {
-			return nil, err
-		}
-	}
-	if len(opts.Sources) > 0 && e.Annotator != nil {
-		if err := e.loadSources(opts.Sources); err != nil {
-			return nil, err
-		}
-	}
-	if slices.Contains(opts.Stages, annotatestage.Name) {
-		genes, err := haplotype.NewGenes(g, e.Annotator.Model(), opts.Genes.Reader.Codes.AllStarts)
-		if err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-		e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
-		if e.scorer, err = opts.Scoring.Open(g, e.Annotator.Model(), sequence.Config{
-			Device: OwnDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
-		}); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if len(opts.Panels) > 0 {
-		if err := e.loadPanels(opts.Panels, &opts.Calling, opts.Scoring.On(), opts.Methylation.On, opts.Logger); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-		if slices.Contains(opts.Stages, watchstage.Name) {
-			if err := e.openModels(opts.Library, opts.Logger); err != nil {
-				return nil, errors.Join(err, e.Close())
-			}
-		}
-	}
-	if slices.Contains(opts.Stages, variantstage.Name) {
-		if e.variant, e.network, err = opts.Calling.Load(g, opts.Variant, network.Config{
-			Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
-		}); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-		if e.byHaplotype && !e.variant.Has(variant.Diploid) {
-			return nil, errors.Join(errNoCopies, e.Close())
-		}
-		e.strict = opts.Calling.Strict
-	}
-	deciding, calling := slices.Contains(opts.Stages, adaptivestage.Name), slices.Contains(opts.Stages, basecallstage.Name)
-	aligning := calling || slices.Contains(opts.Stages, alignstage.Name)
-	switch {
-	case calling && opts.RunModels.On():
-		if err := e.loadRunModels(opts); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	case deciding || calling:
-		if err := e.loadBasecaller(opts); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if calling {
-		if err := e.loadModified(opts); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if e.Caller != nil && calling && e.strict {
-		if err := variant.NewBasecallers(e.network, e.VariantModel()).Refuse(e.Model()); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if deciding || aligning {
-		if err := e.loadAligner(opts); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if calling && e.Caller != nil {
-		if opts.Signal.Partial > 0 && !e.Caller.InFlight() {
-			return nil, errors.Join(fmt.Errorf("--partial: model %s calls reads when they have ended; take one whose manifest has the normalisation scope \"running\"",
-				e.Caller.Model().Manifest.Name), e.Close())
-		}
-	}
-	if aligning {
-		var err error
-		if e.aligners, err = e.index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
-	}
-	if deciding {
-		if err := e.loadDeciders(opts.Adaptive, opts.Logger); err != nil {
+	e := &Engines{signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
+	for _, load := range []func(context.Context, Options) error{
+		e.loadReference, e.loadAnnotator, e.loadAnnotateStage, e.loadWatch, e.loadVariantCaller, e.loadBasecalling, e.loadAlignment,
+	} {
+		if err := load(ctx, opts); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
 	return e, nil
+}
+
+// runs reports whether the engines are loaded for a stage.
+func (e *Engines) runs(stage string) bool { return slices.Contains(e.stages, stage) }
+
+// aligns reports whether called reads are placed on the reference.
+func (e *Engines) aligns() bool { return e.runs(basecallstage.Name) || e.runs(alignstage.Name) }
+
+// loadReference loads the reference, and what stands on it for all stages.
+func (e *Engines) loadReference(_ context.Context, opts Options) (err error) {
+	if e.Genome, err = opts.Genes.Genome(opts.Reference); err != nil {
+		return err
+	}
+	e.Genome.Hash()
+	e.methylation, e.findMotifs, e.byHaplotype = opts.Methylation.On, opts.Methylation.FindMotifs, opts.Methylation.Haplotypes
+	if e.filter, err = opts.Methylation.filter(); err != nil {
+		return err
+	}
+	if e.Definitions, err = LoadDefinitions(opts.Definitions, e.Genome); err != nil {
+		return err
+	}
+	if opts.Primers != "" {
+		if e.primers, err = LoadPrimers(opts.Primers, e.Genome); err != nil {
+			return err
+		}
+		opts.Logger.Info("bases within primers are no evidence", "scheme", opts.Primers, "amplicons", e.primers.Amplicons(), "primers", e.primers.Primers())
+	}
+	return nil
+}
+
+// loadAnnotator loads genes and known variants, which the annotate stage and panels ask.
+func (e *Engines) loadAnnotator(ctx context.Context, opts Options) (err error) {
+	if !e.runs(annotatestage.Name) && len(opts.Panels) == 0 {
+		return nil
+	}
+	if e.Annotator, err = opts.Genes.Annotator(ctx, e.Genome, opts.Logger); err != nil {
+		return err
+	}
+	if e.genes, err = opts.Genes.fingerprint(e.Genome, e.Annotator.Model().Origin); err != nil {
+		return err
+	}
+	if e.Annotator, err = opts.Genes.WithFunctions(e.Annotator, opts.Functions); err != nil {
+		return err
+	}
+	if len(opts.Sources) == 0 {
+		return nil
+	}
+	return e.loadSources(opts.Sources)
+}
+
+// loadAnnotateStage loads what the annotate stage has besides its annotator: haplotypes and networks.
+func (e *Engines) loadAnnotateStage(_ context.Context, opts Options) error {
+	if !e.runs(annotatestage.Name) {
+		return nil
+	}
+	genes, err := haplotype.NewGenes(e.Genome, e.Annotator.Model(), opts.Genes.Reader.Codes.AllStarts)
+	if err != nil {
+		return err
+	}
+	e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
+	e.scorer, err = opts.Scoring.Open(e.Genome, e.Annotator.Model(), sequence.Config{
+		Device: OwnDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+	})
+	return err
+}
+
+// loadWatch loads the panels, and for the watch stage the models that they ask.
+func (e *Engines) loadWatch(_ context.Context, opts Options) error {
+	if len(opts.Panels) == 0 {
+		return nil
+	}
+	if err := e.loadPanels(opts.Panels, &opts.Calling, opts.Scoring.On(), opts.Methylation.On, opts.Logger); err != nil {
+		return err
+	}
+	if !e.runs(watchstage.Name) {
+		return nil
+	}
+	return e.openModels(opts.Library, opts.Logger)
+}
+
+// loadVariantCaller loads what the variant stage calls with.
+func (e *Engines) loadVariantCaller(_ context.Context, opts Options) (err error) {
+	if !e.runs(variantstage.Name) {
+		return nil
+	}
+	if e.variant, e.network, err = opts.Calling.Load(e.Genome, opts.Variant, network.Config{
+		Device: opts.Device, DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+	}); err != nil {
+		return err
+	}
+	if e.byHaplotype && !e.variant.Has(variant.Diploid) {
+		return errNoCopies
+	}
+	e.strict = opts.Calling.Strict
+	return nil
+}
+
+// loadBasecalling loads what the basecall stage calls with, and the adaptive stage. The variant caller is
+// there already: with --strict-models it refuses reads of other models than it was made for.
+func (e *Engines) loadBasecalling(_ context.Context, opts Options) error {
+	calling := e.runs(basecallstage.Name)
+	switch {
+	case calling && opts.RunModels.On():
+		if err := e.loadRunModels(opts); err != nil {
+			return err
+		}
+	case calling || e.runs(adaptivestage.Name):
+		if err := e.loadBasecaller(opts); err != nil {
+			return err
+		}
+	}
+	if !calling {
+		return nil
+	}
+	if err := e.loadModified(opts); err != nil {
+		return err
+	}
+	if e.Caller == nil || !e.strict {
+		return nil
+	}
+	return variant.NewBasecallers(e.network, e.VariantModel()).Refuse(e.Model())
+}
+
+// loadAlignment loads what places called reads, for the stages that follow a call and for those that decide by where reads are from.
+func (e *Engines) loadAlignment(_ context.Context, opts Options) (err error) {
+	deciding := e.runs(adaptivestage.Name)
+	if deciding || e.aligns() {
+		if err := e.loadAligner(opts); err != nil {
+			return err
+		}
+	}
+	if e.runs(basecallstage.Name) && e.Caller != nil && opts.Signal.Partial > 0 && !e.Caller.InFlight() {
+		return fmt.Errorf("--partial: model %s calls reads when they have ended; take one whose manifest has the normalisation scope \"running\"",
+			e.Caller.Model().Manifest.Name)
+	}
+	if e.aligns() {
+		if e.aligners, err = e.index.NewPool(runtime.GOMAXPROCS(0)); err != nil {
+			return err
+		}
+	}
+	if !deciding {
+		return nil
+	}
+	return e.loadDeciders(opts.Adaptive, opts.Logger)
 }
 
 func (e *Engines) loadBasecaller(opts Options) error {
