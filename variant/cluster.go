@@ -117,12 +117,7 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 		cluster[0].company = company{alleles: 1, distance: -1}
 		return cluster, nil
 	}
-	// Complex alleles come first, so that all others are compared with them.
-	slices.SortFunc(cluster, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(min(1, b.nest), min(1, a.nest)), cmp.Compare(a.level, b.level), cmp.Compare(b.strength, a.strength), a.compare(&b))
-	})
-	r.bounds.Alleles += max(0, len(cluster)-maxCluster)
-	cluster = cluster[:min(len(cluster), maxCluster)]
+	cluster = r.strongest(cluster)
 	lo, hi := cluster[0].start, cluster[0].end
 	for i := range cluster {
 		lo, hi = min(lo, cluster[i].start), max(hi, cluster[i].end)
@@ -134,82 +129,117 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 		cluster[i].company = l.company(cluster, i)
 	}
 
-	g := &r.work.aligner
-	g.begin(model)
-	for _, seq := range l.seqs {
-		g.add(seq)
+	reads := r.alignSpanning(m, model, l, lo, hi)
+	r.work.totals = reads.regrets(r.work.totals[:0])
+	of := &contest{haplotypes: l, rows: slices.Clone(reads.rows)}
+	for n := range reads.rows {
+		of.closest = append(of.closest, l.closest(-1, l.all, reads.costs(n)))
 	}
-	of := &contest{haplotypes: l}
-	spanning := 0
-	for i := range m.rows {
-		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
-			r.work.offsets = append(r.work.offsets[:spanning], g.offset(w.seg.reverse))
-			r.work.rows = append(r.work.rows[:spanning], i)
-			spanning++
-		}
-	}
-	totals := r.work.totals[:0]
-	for h := range g.count {
-		totals = append(totals, 0)
-		for _, offset := range r.work.offsets[:spanning] {
-			costs := g.costs[offset:][:g.count]
-			totals[h] += int64(min(costs[h]-slices.Min(costs), maxRegret))
-		}
-	}
-	r.work.totals = totals
-	for _, offset := range r.work.offsets[:spanning] {
-		of.closest = append(of.closest, l.closest(-1, l.all, g.costs[offset:][:g.count]))
-	}
-	of.rows = slices.Clone(r.work.rows[:spanning])
 	var shared *painting
 	if painted {
 		shared = &painting{lo: lo, hi: hi, haplotypes: l, alleles: slices.Clone(cluster), changes: make([][]candidate, len(l.sets))}
 	}
 	for i := range cluster {
-		c := &cluster[i]
-		opponents, rival := l.all, -1
-		switch {
-		case c.nest > 0:
-			opponents = l.nested(cluster, i)
-			if c.ploidy == Haploid {
-				opponents = l.closer(opponents, i, totals)
-			}
-		case c.ploidy == Haploid:
-			opponents, rival = l.duel(i, totals)
-		}
-		before := len(r.work.supports)
-		for n, row := range r.work.rows[:spanning] {
-			costs := g.costs[r.work.offsets[n]:][:g.count]
-			r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, opponents, costs))
-		}
-		c.reads = slices.Clip(r.work.supports[before:])
-		if c.nest > 0 {
-			outside := l.outside(cluster, i)
-			for n, row := range r.work.rows[:spanning] {
-				c.whole = append(c.whole, l.support(m, row, cluster, i, outside, g.costs[r.work.offsets[n]:][:g.count]))
-			}
-		}
-		c.paint = nil
-		if shared != nil {
-			own := *shared
-			own.focus = i
-			for _, offset := range r.work.offsets[:spanning] {
-				own.shown = append(own.shown, l.closest(i, opponents, g.costs[offset:][:g.count]))
-			}
-			c.paint = &own
-		}
-		c.rival = nil
-		if rival < 0 {
-			continue
-		}
-		before = len(r.work.supports)
-		for n, row := range r.work.rows[:spanning] {
-			costs := g.costs[r.work.offsets[n]:][:g.count]
-			r.work.supports = append(r.work.supports, c.support(m, row, costs[rival], costs[opponents[1]]))
-		}
-		c.rival = slices.Clip(r.work.supports[before:])
+		r.putToReads(m, l, cluster, i, reads, shared)
 	}
 	return cluster, of
+}
+
+// strongest orders the alleles of a cluster, and leaves the weakest out where there are too many.
+// Complex alleles come first, so that all others are compared with them.
+func (r *Region) strongest(cluster []candidate) []candidate {
+	slices.SortFunc(cluster, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(min(1, b.nest), min(1, a.nest)), cmp.Compare(a.level, b.level), cmp.Compare(b.strength, a.strength), a.compare(&b))
+	})
+	r.bounds.Alleles += max(0, len(cluster)-maxCluster)
+	return cluster[:min(len(cluster), maxCluster)]
+}
+
+// spanningReads are the reads that span a cluster, aligned to each of its haplotypes. They
+// lie in the region's workspace: they hold until the next cluster.
+type spanningReads struct {
+	aligner *realigner
+	rows    []int // of the matrix
+	offsets []int // of their costs
+}
+
+// costs are those of the n-th read by haplotype, in milli-Phred.
+func (s *spanningReads) costs(n int) []int32 { return s.aligner.costs[s.offsets[n]:][:s.aligner.count] }
+
+// regrets appends, for each haplotype, how much more it costs all reads than those that each of
+// them fits best; no read decides alone, see [maxRegret].
+func (s *spanningReads) regrets(totals []int64) []int64 {
+	for h := range s.aligner.count {
+		totals = append(totals, 0)
+		for n := range s.rows {
+			costs := s.costs(n)
+			totals[h] += int64(min(costs[h]-slices.Min(costs), maxRegret))
+		}
+	}
+	return totals
+}
+
+// alignSpanning aligns the reads that span [lo, hi) to the haplotypes there.
+func (r *Region) alignSpanning(m *matrix, model *errorModel, l *lattice, lo, hi int) *spanningReads {
+	g := &r.work.aligner
+	g.begin(model)
+	for _, seq := range l.seqs {
+		g.add(seq)
+	}
+	rows, offsets := r.work.rows[:0], r.work.offsets[:0]
+	for i := range m.rows {
+		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
+			rows, offsets = append(rows, i), append(offsets, g.offset(w.seg.reverse))
+		}
+	}
+	r.work.rows, r.work.offsets = rows, offsets
+	return &spanningReads{aligner: g, rows: rows, offsets: offsets}
+}
+
+// putToReads has the reads say of allele i what they say with and without the others; shared is
+// what networks are shown of the cluster, nil if they see reads as they are.
+func (r *Region) putToReads(m *matrix, l *lattice, cluster []candidate, i int, reads *spanningReads, shared *painting) {
+	c := &cluster[i]
+	opponents, rival := l.all, -1
+	switch {
+	case c.nest > 0:
+		opponents = l.nested(cluster, i)
+		if c.ploidy == Haploid {
+			opponents = l.closer(opponents, i, r.work.totals)
+		}
+	case c.ploidy == Haploid:
+		opponents, rival = l.duel(i, r.work.totals)
+	}
+	before := len(r.work.supports)
+	for n, row := range reads.rows {
+		r.work.supports = append(r.work.supports, l.support(m, row, cluster, i, opponents, reads.costs(n)))
+	}
+	c.reads = slices.Clip(r.work.supports[before:])
+	if c.nest > 0 {
+		outside := l.outside(cluster, i)
+		for n, row := range reads.rows {
+			c.whole = append(c.whole, l.support(m, row, cluster, i, outside, reads.costs(n)))
+		}
+	}
+	c.paint = nil
+	if shared != nil {
+		own := *shared
+		own.focus = i
+		for n := range reads.rows {
+			own.shown = append(own.shown, l.closest(i, opponents, reads.costs(n)))
+		}
+		c.paint = &own
+	}
+	c.rival = nil
+	if rival < 0 {
+		return
+	}
+	before = len(r.work.supports)
+	for n, row := range reads.rows {
+		costs := reads.costs(n)
+		r.work.supports = append(r.work.supports, c.support(m, row, costs[rival], costs[opponents[1]]))
+	}
+	c.rival = slices.Clip(r.work.supports[before:])
 }
 
 // contest is which haplotypes of a cluster reads fit best.

@@ -99,54 +99,12 @@ func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes 
 	if !r.has(Diploid) {
 		return nil
 	}
-	var sites []hetSite
-	seen := make(map[uint32]phase.Read) // by number of the segment
-	m := &r.work.scratch
-	outlined := 0 // tiles before this one are
-	for t := range tiles {
-		if r.tiles[t].reads == 0 {
-			continue
-		}
-		if t >= outlined {
-			outlined = min(t+outlinedTiles, len(r.tiles))
-			m.outline(r, r.tileStart(t), r.tileEnd(outlined-1))
-			r.work.counts = m.pileup(r.work.counts)
-		}
-		for _, site := range r.hetSites(t, m, model) {
-			col := site.pos - m.lo
-			for i := range m.rows {
-				w := &m.rows[i]
-				if base, qual := m.shows(w, col); base == site.ref || base == site.alt {
-					cost := &model.pair[strandIndex(w.seg.reverse)][qual][base]
-					seen[w.seg.number] = append(seen[w.seg.number], phase.Observation{Site: len(sites), LLR: cost[site.ref] - cost[site.alt]})
-				}
-			}
-			sites = append(sites, site)
-		}
-	}
-
-	// Segments of one read are neighbours in canonical order, and of one molecule.
-	var molecules [][]uint32
-	var reads []phase.Read
-	var last *read
-	for n, rd := range r.reads.all() {
-		if seen[n] == nil {
-			continue
-		}
-		if k := len(molecules) - 1; last != nil && last.key.sameRead(rd.key) {
-			molecules[k] = append(molecules[k], n)
-			reads[k] = merged(reads[k], seen[n])
-		} else {
-			molecules = append(molecules, []uint32{n})
-			reads = append(reads, seen[n])
-		}
-		last = rd
-	}
+	sites, seen := r.observeSites(model, tiles)
+	molecules, reads := r.molecules(seen)
 	resolved, err := phase.Resolve(len(sites), reads)
 	if err != nil {
-		panic("variant: reads out of order: " + err.Error()) // they were put in order here
+		panic("variant: reads out of order: " + err.Error()) // molecules puts them in order
 	}
-
 	h := &haplotypes{marks: make(map[uint32][]mark, len(seen))}
 	for i, s := range resolved.Sites {
 		if s.Set >= 0 {
@@ -171,6 +129,57 @@ func (r *Region) phaseReads(model *errorModel, tiles iter.Seq[int]) *haplotypes 
 		}
 	}
 	return h
+}
+
+// observeSites finds the heterozygous sites of some tiles, which ascend, and what segments, by their
+// number, show there.
+func (r *Region) observeSites(model *errorModel, tiles iter.Seq[int]) (sites []hetSite, seen map[uint32]phase.Read) {
+	seen = make(map[uint32]phase.Read)
+	m := &r.work.scratch
+	outlined := 0 // tiles before this one are
+	for t := range tiles {
+		if r.tiles[t].reads == 0 {
+			continue
+		}
+		if t >= outlined {
+			outlined = min(t+outlinedTiles, len(r.tiles))
+			m.outline(r, r.tileStart(t), r.tileEnd(outlined-1))
+			r.work.counts = m.pileup(r.work.counts)
+		}
+		for _, site := range r.hetSites(t, m, model) {
+			col := site.pos - m.lo
+			for i := range m.rows {
+				w := &m.rows[i]
+				if base, qual := m.shows(w, col); base == site.ref || base == site.alt {
+					cost := &model.pair[strandIndex(w.seg.reverse)][qual][base]
+					seen[w.seg.number] = append(seen[w.seg.number], phase.Observation{Site: len(sites), LLR: cost[site.ref] - cost[site.alt]})
+				}
+			}
+			sites = append(sites, site)
+		}
+	}
+	return sites, seen
+}
+
+// molecules puts together what the segments of each molecule show: segments of one read are
+// neighbours in canonical order, and of one molecule. The second result is what the molecules, in the
+// order of the first, show together.
+func (r *Region) molecules(seen map[uint32]phase.Read) (segments [][]uint32, reads []phase.Read) {
+	var last *read
+	for n, rd := range r.reads.all() {
+		if seen[n] == nil {
+			continue
+		}
+		if k := len(segments) - 1; last != nil && last.key.sameRead(rd.key) {
+			segments[k] = append(segments[k], n)
+			reads[k] = merged(reads[k], seen[n])
+		} else {
+			segments = append(segments, []uint32{n})
+			reads = append(reads, seen[n])
+		}
+		last = rd
+	}
+	return segments, reads
 }
 
 // has reports whether any place of the region is of the given ploidy.

@@ -47,8 +47,27 @@ func (e *encoder) row(c *candidate, i int) *row {
 	if !g.setQuery(w, lo, hi) {
 		return w
 	}
-	// The haplotype, and which column each of its bases belongs to; -1: none.
-	changes := p.changesOf(p.shown[i])
+	e.spellColumns(p.changesOf(p.shown[i]), lo, hi)
+	e.where = e.work.voter.trace(e.where, e.hap, g.query)
+	e.copyAsReference(w, lo, hi)
+	d, view := &e.painted, focus.likest()
+	visible := set&(1<<p.focus) != 0
+	e.paintDifferences(view, visible, lo)
+	if visible && view.indel {
+		if view.from == view.to {
+			d.ins = append(d.ins, insertion{after: view.from - 1 - e.m.lo, seq: []byte(view.seq)})
+		}
+		for column := view.from - e.m.lo; column < view.to-e.m.lo; column++ {
+			d.code[column], d.qual[column] = deleted, noQuality
+		}
+	}
+	slices.SortStableFunc(d.ins, func(a, b insertion) int { return cmp.Compare(a.after, b.after) })
+	return d
+}
+
+// spellColumns spells a haplotype between two columns, and says which column each of its bases
+// belongs to; -1: none.
+func (e *encoder) spellColumns(changes []candidate, lo, hi int) {
 	hap, columns := e.hap[:0], e.columns[:0]
 	at := lo
 	keep := func(to int) {
@@ -70,8 +89,10 @@ func (e *encoder) row(c *candidate, i int) *row {
 	}
 	keep(hi)
 	e.hap, e.columns = hap, columns
-	e.where = e.work.voter.trace(e.where, hap, g.query)
+}
 
+// copyAsReference begins the painted row as a copy of the read that matches the reference between two columns.
+func (e *encoder) copyAsReference(w *row, lo, hi int) {
 	d := &e.painted
 	width := len(w.code)
 	d.code, d.qual = slices.Grow(d.code[:0], width)[:width], slices.Grow(d.qual[:0], width)[:width]
@@ -87,17 +108,21 @@ func (e *encoder) row(c *candidate, i int) *row {
 			d.ins = append(d.ins, in)
 		}
 	}
-	view := focus.likest()
-	visible := set&(1<<p.focus) != 0
+}
+
+// paintDifferences paints, from column lo on, what the read has otherwise than its haplotype: the
+// haplotype's other changes are hidden, and that of the allele in question is only if it isn't visible.
+func (e *encoder) paintDifferences(view *candidate, visible bool, lo int) {
+	d, g := &e.painted, &e.work.aligner
 	next, before := int32(0), lo-1 // base of the read; column of the base before it
-	for j, column := range columns {
+	for j, column := range e.columns {
 		x := e.where[j]
 		if column < 0 {
 			next = max(next, x+1) // bases that are inserted
 			continue
 		}
-		own := column == view.from-e.m.lo && hap[j] != e.m.ref[column]
-		hidden := !own && hap[j] != e.m.ref[column]
+		own := column == view.from-e.m.lo && e.hap[j] != e.m.ref[column]
+		hidden := !own && e.hap[j] != e.m.ref[column]
 		switch {
 		case x < 0:
 			if !hidden && (!own || visible) {
@@ -107,23 +132,13 @@ func (e *encoder) row(c *candidate, i int) *row {
 			if x > next && before >= lo {
 				d.ins = append(d.ins, insertion{after: before, seq: []byte(letters(g.query[next:x]))})
 			}
-			if b := g.query[x]; b != e.m.ref[column] && (!hidden || b != hap[j]) && (!own || visible) {
+			if b := g.query[x]; b != e.m.ref[column] && (!hidden || b != e.hap[j]) && (!own || visible) {
 				d.code[column], d.qual[column] = b, g.bins[x]
 			}
 			next = x + 1
 		}
 		before = column
 	}
-	if visible && view.indel {
-		if view.from == view.to {
-			d.ins = append(d.ins, insertion{after: view.from - 1 - e.m.lo, seq: []byte(view.seq)})
-		}
-		for column := view.from - e.m.lo; column < view.to-e.m.lo; column++ {
-			d.code[column], d.qual[column] = deleted, noQuality
-		}
-	}
-	slices.SortStableFunc(d.ins, func(a, b insertion) int { return cmp.Compare(a.after, b.after) })
-	return d
 }
 
 // class is the quality of a read's bases that match.

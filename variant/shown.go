@@ -135,14 +135,34 @@ func (r *Region) countNamed(m *matrix, model *errorModel, n *Named) (c count) {
 	if len(doubtful) == 0 || to-from > maxWindow {
 		return c
 	}
-	var with, without [][]candidate
-	var own [][]byte
-	for _, e := range alleles {
-		with = append(with, []candidate{changeOf(e)})
-		own = append(own, spell(ref, from, to, with[len(with)-1]))
+	with, without := withAndWithout(alleles)
+	for _, o := range m.spelled(rows, lo, hi) {
+		without = append(without, []candidate{o})
 	}
+	var own [][]byte
+	for _, h := range with {
+		own = append(own, spell(ref, from, to, h))
+	}
+	gaps := r.rivals(m, lo, hi, alleles, c.shows[0]+c.shows[1])
+	shows := func(h []candidate) bool { // the allele that is searched for, spelled otherwise
+		seq := spell(ref, from, to, h)
+		return slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, seq) })
+	}
+	with, without = withGaps(with, gaps), slices.DeleteFunc(withGaps(slices.DeleteFunc(without, shows), gaps), shows)
+	realigned := r.compare(m, model, from, to, doubtful, with, without)
+	c.depth += realigned.depth
+	for s := range c.shows {
+		c.shows[s] += realigned.shows[s]
+	}
+	return c
+}
+
+// withAndWithout are the haplotypes that show one of the alleles each, and those that a read without
+// them may be of: the reference, and each allele but for one of the changes that it is made of.
+func withAndWithout(alleles []vrs.Edit) (with, without [][]candidate) {
 	without = append(without, nil)
 	for _, e := range alleles {
+		with = append(with, []candidate{changeOf(e)})
 		atoms := e.Atoms()
 		for i := range atoms {
 			if len(atoms) == 1 {
@@ -157,21 +177,7 @@ func (r *Region) countNamed(m *matrix, model *errorModel, n *Named) (c count) {
 			without = append(without, rest)
 		}
 	}
-	for _, o := range m.spelled(rows, lo, hi) {
-		without = append(without, []candidate{o})
-	}
-	gaps := r.rivals(m, lo, hi, alleles, c.shows[0]+c.shows[1])
-	shows := func(h []candidate) bool { // the allele that is searched for, spelled otherwise
-		seq := spell(ref, from, to, h)
-		return slices.ContainsFunc(own, func(o []byte) bool { return bytes.Equal(o, seq) })
-	}
-	with, without = withGaps(with, gaps), slices.DeleteFunc(withGaps(slices.DeleteFunc(without, shows), gaps), shows)
-	realigned := r.compare(m, model, from, to, doubtful, with, without)
-	c.depth += realigned.depth
-	for s := range c.shows {
-		c.shows[s] += realigned.shows[s]
-	}
-	return c
+	return with, without
 }
 
 // withGaps is haplotypes, and each of them with each of some gaps that doesn't touch its

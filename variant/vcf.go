@@ -185,37 +185,47 @@ func siteOf(first *streampb.Call, calls []*streampb.Call, done []bool) []allele 
 // record.
 func newSite(site []allele) VCFSite {
 	s := VCFSite{Record: &vcf.Record{}}
-	rec := s.Record
+	for i := range site {
+		s.Calls = append(s.Calls, site[i].call)
+	}
+	s.end = spellSite(s.Record, site)
+	leading := site[slices.IndexFunc(site, func(a allele) bool { return a.call != nil })].call
+	s.Record.Chrom = leading.GetContig()
+	s.genotype = genotypeOf(leading, site)
+	s.describe()
+	s.genotypeColumns(leading)
+	return s
+}
+
+// spellSite sets the position of a record and its alleles, all over the bases that any of them changes,
+// and returns where these end.
+func spellSite(rec *vcf.Record, site []allele) (end int64) {
 	lo, hi := site[0].pos, site[0].end()
 	for i := range site {
 		hi = max(hi, site[i].end())
-		s.Calls = append(s.Calls, site[i].call)
 	}
 	ref := make([]byte, hi-lo)
 	for i := range site {
 		copy(ref[site[i].pos-lo:], site[i].ref)
 	}
 	rec.Pos, rec.Ref = int(lo), string(ref)
-	s.end = hi
 	for i := range site {
 		rec.Alt = append(rec.Alt, rec.Ref[:site[i].pos-lo]+site[i].alt+rec.Ref[site[i].end()-lo:])
 	}
+	return hi
+}
 
-	leading := site[slices.IndexFunc(site, func(a allele) bool { return a.call != nil })].call
-	rec.Chrom = leading.GetContig()
-	var depth uint32
-	var filters []string
-	var motifs []string
+// describe sets quality, filters and INFO to what the calls of the site say.
+func (s *VCFSite) describe() {
+	rec := s.Record
+	var filters, motifs []string
 	vrsIDs := []string{"."}
-	quality := uint32(math.MaxUint32)
 	for _, c := range s.Calls {
 		if c == nil {
 			vrsIDs = append(vrsIDs, ".")
 			continue
 		}
 		rec.Qual = max(rec.Qual, c.GetQual())
-		quality = min(quality, c.GetGenotypeQuality())
-		depth = max(depth, c.GetDepth())
 		vrsIDs = append(vrsIDs, cmp.Or(c.GetVrsId(), "."))
 		if c.GetMotif() != nil {
 			motifs = append(motifs, spellMotif(c.GetMotif()))
@@ -233,17 +243,25 @@ func newSite(site []allele) VCFSite {
 	if strings.Join(vrsIDs, "") != strings.Repeat(".", len(vrsIDs)) {
 		rec.Info.Set(infoVRS, strings.Join(vrsIDs, ","))
 	}
-
 	if names := mismatches(s.Calls); names != "" {
 		rec.Info.Set(infoMismatch, names)
 	}
 	if len(motifs) > 0 {
 		rec.Info.Set(infoMotif, strings.Join(slices.Compact(motifs), ","))
 	}
+}
 
-	numbers := genotypeOf(leading, site)
-	s.genotype = numbers
-	sample := []string{joinGenotype(numbers, leading.GetPhaseSet() != 0), "", number(depth)}
+// genotypeColumns sets FORMAT and the sample's column; leading is the call that the genotype is of.
+func (s *VCFSite) genotypeColumns(leading *streampb.Call) {
+	rec := s.Record
+	var depth uint32
+	quality := uint32(math.MaxUint32)
+	for _, c := range s.Calls {
+		if c != nil {
+			quality, depth = min(quality, c.GetGenotypeQuality()), max(depth, c.GetDepth())
+		}
+	}
+	sample := []string{joinGenotype(s.genotype, leading.GetPhaseSet() != 0), "", number(depth)}
 	rec.Format = []string{"GT", "GQ", "DP", "AD", "ADF", "ADR", "AF"}
 	sample = append(sample,
 		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) {
@@ -253,7 +271,7 @@ func newSite(site []allele) VCFSite {
 		counts(s.Calls, func(c *streampb.Call) (ref, alt uint32) { return c.GetRefReverse(), c.GetAltReverse() }),
 		fractions(s.Calls, depth))
 	if pl := likelihoods(s.Calls, len(leading.GetGenotype())); pl != nil {
-		quality = min(quality, uint32(agree(pl, genotypeIndex(numbers))))
+		quality = min(quality, uint32(agree(pl, genotypeIndex(s.genotype))))
 		rec.Format = append(rec.Format, "PL")
 		sample = append(sample, joinInts(pl))
 	}
@@ -263,7 +281,6 @@ func newSite(site []allele) VCFSite {
 		sample = append(sample, strconv.FormatInt(leading.GetPhaseSet(), 10))
 	}
 	rec.Samples = [][]string{sample}
-	return s
 }
 
 // mismatches are the basecalling models that calls of a site name, each once, as INFO has them.

@@ -475,22 +475,7 @@ func (h *handler) assess() ([]stream.Out, error) {
 	if err := a.setRest(h.partitions); err != nil {
 		return nil, err
 	}
-	ended := func(run string) bool {
-		for _, of := range a.reports {
-			if !of.ended(run) {
-				return false
-			}
-		}
-		return true
-	}
-	final := make(map[string]bool) // samples all of whose runs have ended, those without controls as well: their reads count
-	for _, run := range h.markers.Runs() {
-		all := ended(run.GetId())
-		for _, sample := range stream.SamplesOf(run) {
-			before, seen := final[sample]
-			final[sample] = all && (before || !seen)
-		}
-	}
+	final := h.finalSamples()
 	calls, complete := h.takeCalls(final)
 	if !complete {
 		return h.ask() // with what they are called with now
@@ -502,34 +487,13 @@ func (h *handler) assess() ([]stream.Out, error) {
 			h.assessRun(run, calls, byRun)
 		}
 	}
-	var outs []stream.Out
 	if a.sent == nil {
 		a.sent, a.done, a.tooMany = make(map[alleleAt]*streampb.CarryOver), make(map[string]bool), make(map[string]bool)
 	}
-	var ends []*streampb.CarryOverEnd
-	for _, run := range h.markers.Runs() {
-		id := run.GetId()
-		if !a.runs[id] || !ended(id) || a.done[id] && a.many[id] == a.tooMany[id] {
-			continue
-		}
-		ends = append(ends, &streampb.CarryOverEnd{Run: id, TooMany: a.many[id]})
-		a.done[id], a.tooMany[id] = true, a.many[id]
-		if a.many[id] { // annotate lets go of what was sent of it
-			maps.DeleteFunc(a.sent, func(_ alleleAt, c *streampb.CarryOver) bool { return c.GetRun() == id })
-			h.metrics.carryOverTooMany()
-		}
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(byRun), alleleAt.compare) {
-		next := at.carryOver(byRun[at])
-		if !news(a.sent[at], next, final[at.sample] || !a.known) {
-			continue
-		}
-		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: next}})
-		if err != nil {
-			return nil, err
-		}
-		a.sent[at] = next
-		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, h.cfg.CallsPartitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
+	ends := h.endRuns()
+	outs, err := h.sendNews(byRun, final)
+	if err != nil {
+		return nil, err
 	}
 	a.known = true
 	for _, end := range ends {
@@ -549,6 +513,67 @@ func (h *handler) assess() ([]stream.Out, error) {
 	}
 	asked, err := h.ask()
 	return append(outs, asked...), err
+}
+
+// allEnded reports whether a run has ended for all partitions, by their answers.
+func (a *asking) allEnded(run string) bool {
+	for _, of := range a.reports {
+		if !of.ended(run) {
+			return false
+		}
+	}
+	return true
+}
+
+// finalSamples are the samples all of whose runs have ended, those without controls as well: their reads count.
+func (h *handler) finalSamples() map[string]bool {
+	final := make(map[string]bool)
+	for _, run := range h.markers.Runs() {
+		all := h.asking.allEnded(run.GetId())
+		for _, sample := range stream.SamplesOf(run) {
+			before, seen := final[sample]
+			final[sample] = all && (before || !seen)
+		}
+	}
+	return final
+}
+
+// endRuns are the ends of assessment of the runs that have ended since, or that have too many alleles
+// now and hadn't before or the other way round.
+func (h *handler) endRuns() []*streampb.CarryOverEnd {
+	a := &h.asking
+	var ends []*streampb.CarryOverEnd
+	for _, run := range h.markers.Runs() {
+		id := run.GetId()
+		if !a.runs[id] || !a.allEnded(id) || a.done[id] && a.many[id] == a.tooMany[id] {
+			continue
+		}
+		ends = append(ends, &streampb.CarryOverEnd{Run: id, TooMany: a.many[id]})
+		a.done[id], a.tooMany[id] = true, a.many[id]
+		if a.many[id] { // annotate lets go of what was sent of it
+			maps.DeleteFunc(a.sent, func(_ alleleAt, c *streampb.CarryOver) bool { return c.GetRun() == id })
+			h.metrics.carryOverTooMany()
+		}
+	}
+	return ends
+}
+
+// sendNews sends the assessments of alleles that differ from those sent last.
+func (h *handler) sendNews(byRun map[alleleAt][]ofRun, final map[string]bool) (outs []stream.Out, err error) {
+	a := &h.asking
+	for _, at := range slices.SortedFunc(maps.Keys(byRun), alleleAt.compare) {
+		next := at.carryOver(byRun[at])
+		if !news(a.sent[at], next, final[at.sample] || !a.known) {
+			continue
+		}
+		value, err := stream.EncodeCalls(&streampb.CallRecord{Body: &streampb.CallRecord_CarryOver{CarryOver: next}})
+		if err != nil {
+			return nil, err
+		}
+		a.sent[at] = next
+		outs = append(outs, stream.Out{Topic: h.cfg.Topics.Calls, Partition: stream.ContigPartition(at.sample, at.contig, h.cfg.CallsPartitions), Key: stream.AlleleKey(at.sample, at.vrsID), Value: value})
+	}
+	return outs, nil
 }
 
 // setRest sets how long nothing is asked after all have answered: what is asked and answered costs time, and stays in the topic of reads.
