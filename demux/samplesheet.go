@@ -80,32 +80,9 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 		return nil, err
 	}
 	sheet := new(Sheet)
-	columns := make(map[string]int)
-	for i, name := range header {
-		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
-		switch {
-		case name == "":
-			continue
-		case !slices.Contains(sheetColumns, name):
-			sheet.ignored = append(sheet.ignored, name)
-			continue
-		}
-		if _, twice := columns[name]; twice {
-			return nil, fmt.Errorf("line 1: column %s occurs twice", name)
-		}
-		columns[name] = i
-	}
-	has := func(name string) bool { _, ok := columns[name]; return ok }
-	for _, name := range []string{"kit", "experiment_id"} {
-		if !has(name) {
-			return nil, fmt.Errorf("line 1: column %s is missing: there are %s", name, strings.Join(header, ", "))
-		}
-	}
-	if !has("flow_cell_id") && !has("position_id") {
-		return nil, errors.New("line 1: columns flow_cell_id and position_id are both missing")
-	}
-	if has("external_barcode") != has("internal_barcode") {
-		return nil, errors.New("line 1: of the columns external_barcode and internal_barcode there is only one: together they name the barcodes of a sample")
+	columns, err := sheet.readColumns(header)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		fields, err := in.Read()
@@ -150,6 +127,39 @@ func ParseSheet(r io.Reader) (*Sheet, error) {
 	sheet.oneFlowCell = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.flowCell != first.flowCell })
 	sheet.onePosition = !slices.ContainsFunc(sheet.rows, func(row sheetRow) bool { return row.position != first.position })
 	return sheet, nil
+}
+
+// readColumns returns the columns that are known, by name; the sheet keeps the names of the others. An error says which
+// is missing or occurs twice.
+func (s *Sheet) readColumns(header []string) (map[string]int, error) {
+	columns := make(map[string]int)
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		switch {
+		case name == "":
+			continue
+		case !slices.Contains(sheetColumns, name):
+			s.ignored = append(s.ignored, name)
+			continue
+		}
+		if _, twice := columns[name]; twice {
+			return nil, fmt.Errorf("line 1: column %s occurs twice", name)
+		}
+		columns[name] = i
+	}
+	has := func(name string) bool { _, ok := columns[name]; return ok }
+	for _, name := range []string{"kit", "experiment_id"} {
+		if !has(name) {
+			return nil, fmt.Errorf("line 1: column %s is missing: there are %s", name, strings.Join(header, ", "))
+		}
+	}
+	if !has("flow_cell_id") && !has("position_id") {
+		return nil, errors.New("line 1: columns flow_cell_id and position_id are both missing")
+	}
+	if has("external_barcode") != has("internal_barcode") {
+		return nil, errors.New("line 1: of the columns external_barcode and internal_barcode there is only one: together they name the barcodes of a sample")
+	}
+	return columns, nil
 }
 
 // barcodeOf is the barcode of a row's columns, or what its external and internal one are

@@ -170,51 +170,17 @@ func (c *compiler) modelRule(r *ruleText) {
 func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	before := c.found
 	use := &modelUse{number: len(c.watch.uses), model: model}
-	views := map[string]*annotate.View{}
-	for i := range model.Manifest.Genes {
-		g := &model.Manifest.Genes[i]
-		view, err := c.genes.numbered(g)
-		if err != nil {
-			c.addRule(r.model.line, r.id, ": model %s: %w: take the reference and genes that the model is for, or leave the rules out that ask it", model.Manifest.Name, err)
-			continue
-		}
-		views[g.Name] = view
-	}
+	views := c.modelGenes(r, model)
 	if c.found > before {
 		return nil
 	}
 	// Rules have ids without a colon.
 	part := &ruleText{id: "model:" + r.model.folder + ":" + strconv.Itoa(len(c.uses)), line: r.line, thresholds: r.thresholds}
-	var made []*subject
-	for i, at := range model.Codons {
-		view := views[at.Gene]
-		k := codonOf{view: view, bases: c.genes.codonBases(view, at.Number)}
-		if len(k.bases) != 3 {
-			c.addRule(r.model.line, r.id, ": model %s: codon %s is not whole in the reference", model.Manifest.Name, at)
-			return nil
-		}
-		for b := range k.bases {
-			k.bases[b] %= len(c.watch.genome.Contig(view.Contig.Name).Seq)
-		}
-		copy(k.ref[:], view.CodingSequence()[3*(at.Number-1):])
-		use.codons = append(use.codons, k)
-		made = append(made, &subject{
-			scope: ScopeRule, name: at.String(), filter: &filter{}, area: newArea(c.genes.codons(view, at.Number, at.Number)), use: use, part: i, hidden: true,
-		})
+	made := c.codonSubjects(r, use, views)
+	if c.found > before {
+		return nil
 	}
-	for i, text := range model.Alleles {
-		d, err := c.genes.describe(text)
-		if err != nil {
-			c.addRule(r.model.line, r.id, ": model %s: %s: allele %s: %w", model.Manifest.Name, model.Manifest.Features.File, clip(text), err)
-			continue
-		}
-		s := d.subject
-		s.use, s.part, s.hidden = use, len(model.Codons)+i, true
-		for _, key := range d.proteins {
-			c.watch.byProtein[key] = append(c.watch.byProtein[key], s)
-		}
-		made = append(made, s)
-	}
+	made = append(made, c.alleleSubjects(r, use)...)
 	for _, at := range model.Regions {
 		if region, ok := c.modelRegion(r, model, at); ok {
 			use.regions = append(use.regions, region)
@@ -236,18 +202,10 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 		return nil
 	}
 	use.limits = t
-	names := make(map[subjectKey]int)
-	for i, s := range made {
+	for _, s := range made {
 		s.panel, s.rule, s.test = c.panel, part, t
-		if i < len(model.Codons) {
-			continue
-		}
-		first, twice := names[s.key()]
-		if names[s.key()] = i; twice {
-			c.addRule(r.model.line, r.id, ": model %s: alleles %q and %q are one allele: leave one of them out", model.Manifest.Name,
-				clip(model.Alleles[first-len(model.Codons)]), clip(model.Alleles[i-len(model.Codons)]))
-		}
 	}
+	c.refuseTwice(r, model, made[len(model.Codons):])
 	if c.found > before {
 		return nil
 	}
@@ -256,6 +214,75 @@ func (c *compiler) use(r *ruleText, model *biomarker.Model) *modelUse {
 	}
 	c.watch.uses = append(c.watch.uses, use)
 	return use
+}
+
+// modelGenes are the genes that a model numbers codons of, by its names for them.
+func (c *compiler) modelGenes(r *ruleText, model *biomarker.Model) map[string]*annotate.View {
+	views := make(map[string]*annotate.View)
+	for i := range model.Manifest.Genes {
+		g := &model.Manifest.Genes[i]
+		view, err := c.genes.numbered(g)
+		if err != nil {
+			c.addRule(r.model.line, r.id, ": model %s: %w: take the reference and genes that the model is for, or leave the rules out that ask it", model.Manifest.Name, err)
+			continue
+		}
+		views[g.Name] = view
+	}
+	return views
+}
+
+// codonSubjects are the subjects of the codons that a model asks for, up to the first that the reference doesn't have.
+func (c *compiler) codonSubjects(r *ruleText, use *modelUse, views map[string]*annotate.View) []*subject {
+	var made []*subject
+	for i, at := range use.model.Codons {
+		view := views[at.Gene]
+		k := codonOf{view: view, bases: c.genes.codonBases(view, at.Number)}
+		if len(k.bases) != 3 {
+			c.addRule(r.model.line, r.id, ": model %s: codon %s is not whole in the reference", use.model.Manifest.Name, at)
+			return nil
+		}
+		for b := range k.bases {
+			k.bases[b] %= len(c.watch.genome.Contig(view.Contig.Name).Seq)
+		}
+		copy(k.ref[:], view.CodingSequence()[3*(at.Number-1):])
+		use.codons = append(use.codons, k)
+		made = append(made, &subject{
+			scope: ScopeRule, name: at.String(), filter: &filter{}, area: newArea(c.genes.codons(view, at.Number, at.Number)), use: use, part: i, hidden: true,
+		})
+	}
+	return made
+}
+
+// alleleSubjects are the subjects of the alleles that a model asks for.
+func (c *compiler) alleleSubjects(r *ruleText, use *modelUse) []*subject {
+	var made []*subject
+	model := use.model
+	for i, text := range model.Alleles {
+		d, err := c.genes.describe(text)
+		if err != nil {
+			c.addRule(r.model.line, r.id, ": model %s: %s: allele %s: %w", model.Manifest.Name, model.Manifest.Features.File, clip(text), err)
+			continue
+		}
+		s := d.subject
+		s.use, s.part, s.hidden = use, len(model.Codons)+i, true
+		for _, key := range d.proteins {
+			c.watch.byProtein[key] = append(c.watch.byProtein[key], s)
+		}
+		made = append(made, s)
+	}
+	return made
+}
+
+// refuseTwice adds a fault for each allele of a model that is another one of its alleles, too, in other letters.
+func (c *compiler) refuseTwice(r *ruleText, model *biomarker.Model, alleles []*subject) {
+	names := make(map[subjectKey]int)
+	for i, s := range alleles {
+		first, twice := names[s.key()]
+		if names[s.key()] = i; twice {
+			c.addRule(r.model.line, r.id, ": model %s: alleles %q and %q are one allele: leave one of them out", model.Manifest.Name,
+				clip(model.Alleles[first]), clip(model.Alleles[i]))
+		}
+	}
 }
 
 // modelRegion is a region whose methylation a model asks for; false, with a fault, if the reference doesn't have it.

@@ -51,23 +51,31 @@ type Parser struct {
 	ops []align.Op
 }
 
-// Parse is [Parse], but what it returns is valid until the next call, and the read is left on the
-// reference's strand, see [align.Read.OnReference], with N for what is none of the four bases.
-func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
+// checkPlace refuses a record whose alignment isn't to bases of the reference, without gaps for introns, and of the record's own bases.
+func checkPlace(rec *sam.Record, ref []byte) error {
 	if rec.Pos < 0 || rec.Pos >= len(ref) {
-		return nil, nil, fmt.Errorf("%w: position %d of %d", ErrBeyond, rec.Pos+1, len(ref))
+		return fmt.Errorf("%w: position %d of %d", ErrBeyond, rec.Pos+1, len(ref))
 	}
 	if len(rec.Cigar) == 0 {
-		return nil, nil, fmt.Errorf("%w: there is none", ErrCIGAR)
+		return fmt.Errorf("%w: there is none", ErrCIGAR)
 	}
 	span, query := rec.Cigar.Lengths()
 	switch {
 	case slices.ContainsFunc(rec.Cigar, func(op sam.CigarOp) bool { return op.Type() == sam.CigarSkipped }):
-		return nil, nil, ErrSpliced
+		return ErrSpliced
 	case query != rec.Seq.Length:
-		return nil, nil, fmt.Errorf("%w: %s for %d bases", ErrCIGAR, clip(rec.Cigar.String()), rec.Seq.Length)
+		return fmt.Errorf("%w: %s for %d bases", ErrCIGAR, clip(rec.Cigar.String()), rec.Seq.Length)
 	case span > len(ref)-rec.Pos:
-		return nil, nil, fmt.Errorf("%w: %d bases from position %d of %d", ErrBeyond, span, rec.Pos+1, len(ref))
+		return fmt.Errorf("%w: %d bases from position %d of %d", ErrBeyond, span, rec.Pos+1, len(ref))
+	}
+	return nil
+}
+
+// Parse is [Parse], but what it returns is valid until the next call, and the read is left on the
+// reference's strand, see [align.Read.OnReference], with N for what is none of the four bases.
+func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignment, error) {
+	if err := checkPlace(rec, ref); err != nil {
+		return nil, nil, err
 	}
 	seq := p.bases(rec, ref)
 	read := &align.Read{ID: rec.Name, Seq: seq, Qualities: Qualities(rec), OnReference: true}
@@ -79,6 +87,24 @@ func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignme
 		Supplementary: rec.Flags&sam.Supplementary != 0, Ops: p.ops[:0],
 	}
 	defer func() { p.ops = a.Ops }()
+	start, err := place(a, rec, seq, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	for a.Ops[len(a.Ops)-1].Kind >= align.Insertion {
+		a.Ops = a.Ops[:len(a.Ops)-1]
+	}
+	a.QueryStart = start
+	if rec.Flags&sam.Reverse != 0 {
+		a.Reverse = true
+		a.QueryStart, a.QueryEnd = len(seq)-a.QueryEnd, len(seq)-a.QueryStart
+	}
+	return read, a, nil
+}
+
+// place lays the bases of a record along the reference: it sets where they end, and what they differ by. It returns the first base
+// that is opposite one of the reference; what is before it is no part of the alignment.
+func place(a *align.Alignment, rec *sam.Record, seq, ref []byte) (start int, err error) {
 	add := func(kind align.OpKind, n int) {
 		switch k := len(a.Ops); {
 		case n == 0:
@@ -88,7 +114,8 @@ func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignme
 			a.Ops = append(a.Ops, align.Op{Kind: kind, Len: n})
 		}
 	}
-	qpos, rpos, start := 0, rec.Pos, -1
+	qpos, rpos := 0, rec.Pos
+	start = -1
 	for _, op := range rec.Cigar {
 		n := op.Len()
 		if n == 0 {
@@ -128,21 +155,13 @@ func (p *Parser) Parse(rec *sam.Record, ref []byte) (*align.Read, *align.Alignme
 			qpos += n
 		case sam.CigarHardClipped, sam.CigarPadded:
 		default:
-			return nil, nil, fmt.Errorf("%w: operation %s", ErrCIGAR, op.Type())
+			return 0, fmt.Errorf("%w: operation %s", ErrCIGAR, op.Type())
 		}
 	}
 	if start < 0 {
-		return nil, nil, fmt.Errorf("%w: %s", ErrNoMatch, clip(rec.Cigar.String()))
+		return 0, fmt.Errorf("%w: %s", ErrNoMatch, clip(rec.Cigar.String()))
 	}
-	for a.Ops[len(a.Ops)-1].Kind >= align.Insertion {
-		a.Ops = a.Ops[:len(a.Ops)-1]
-	}
-	a.QueryStart = start
-	if rec.Flags&sam.Reverse != 0 {
-		a.Reverse = true
-		a.QueryStart, a.QueryEnd = len(seq)-a.QueryEnd, len(seq)-a.QueryStart
-	}
-	return read, a, nil
+	return start, nil
 }
 
 // Bases are the bases of a record, the caller's to keep, on the strand of the sequence ref
