@@ -190,76 +190,96 @@ func (s *session) write(ctx context.Context, w Writer) error {
 
 // transaction gathers events for a while and commits them. A request to stop ends the gathering.
 func (s *session) transaction(ctx context.Context, w Writer) error {
-	p := s.written
-	var size int64
-	var sent []sentChunk
-	var begun time.Time
-	var timer <-chan time.Time
-	var silence *time.Timer
-	for {
-		e, ok, err := s.queue.take(ctx, p.next, timer)
-		if err != nil && ctx.Err() == nil {
-			return &PermanentError{err}
-		}
-		if err != nil && p.next == s.written.next {
-			return err
-		}
-		if err != nil || !ok || ctx.Err() != nil {
-			break
-		}
-		if begun.IsZero() {
-			begun = time.Now()
-			t := time.NewTimer(commitInterval)
-			defer t.Stop()
-			timer = t.C
-			silence = time.AfterFunc(silentFor, func() { s.away.begin(s.log, nil) })
-			defer silence.Stop()
-		}
-		if err := w.Send(ctx, e.outs); err != nil {
-			if ctx.Err() != nil {
-				break
-			}
-			return s.failed(begun, err)
-		}
-		if s.ledger != nil {
-			if err := s.ledger.Fold(e.outs); err != nil {
-				return &PermanentError{err}
-			}
-		}
-		p, size = e.after, size+e.size()
-		if e.traced != nil {
-			sent = append(sent, sentChunk{e.traced, e.at, e.samples})
-		}
-		if p.ended || p.next == s.until || size >= s.queue.cfg.memory/4 || time.Since(begun) >= commitInterval {
-			break
-		}
+	g := gathered{after: s.written}
+	defer g.stop()
+	if err := s.gather(ctx, w, &g); err != nil {
+		return err
 	}
+	p := g.after
 	if p.next == s.written.next {
 		return context.Cause(ctx)
 	}
 	ctx, cancel := s.finishing(ctx)
 	defer cancel()
 	if err := s.record(ctx, w, p.ended); err != nil {
-		return s.failed(begun, err)
+		return s.failed(g.begun, err)
 	}
 	if err := s.commit(ctx, w, p, nil); err != nil {
-		return s.failed(begun, err)
+		return s.failed(g.begun, err)
 	}
 	if s.ledger != nil {
 		s.ledger.Committed()
 	}
 	s.cfg.Metrics.transaction(nil)
-	s.spans.sent(sent)
+	s.spans.sent(g.sent)
 	if p.ended {
 		s.spans.end()
 	}
-	silence.Stop()
+	g.stop()
 	s.away.end(s.log)
 	s.written = p
 	if err := s.queue.commit(p.next); err != nil {
 		return &PermanentError{err}
 	}
 	return nil
+}
+
+// gathered is what was sent in a transaction.
+type gathered struct {
+	after   progress // the position behind it
+	begun   time.Time
+	silence *time.Timer // says, unless it is stopped, that Kafka doesn't answer
+	sent    []sentChunk
+}
+
+func (g *gathered) stop() {
+	if g.silence != nil {
+		g.silence.Stop()
+	}
+}
+
+// gather sends events until a transaction has enough of them or has lasted long enough, the queue has
+// no more or ctx ends.
+func (s *session) gather(ctx context.Context, w Writer, g *gathered) error {
+	var size int64
+	var timer <-chan time.Time
+	for {
+		e, ok, err := s.queue.take(ctx, g.after.next, timer)
+		if err != nil && ctx.Err() == nil {
+			return &PermanentError{err}
+		}
+		if err != nil && g.after.next == s.written.next {
+			return err
+		}
+		if err != nil || !ok || ctx.Err() != nil {
+			return nil
+		}
+		if g.begun.IsZero() {
+			g.begun = time.Now()
+			t := time.NewTimer(commitInterval)
+			defer t.Stop()
+			timer = t.C
+			g.silence = time.AfterFunc(silentFor, func() { s.away.begin(s.log, nil) })
+		}
+		if err := w.Send(ctx, e.outs); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return s.failed(g.begun, err)
+		}
+		if s.ledger != nil {
+			if err := s.ledger.Fold(e.outs); err != nil {
+				return &PermanentError{err}
+			}
+		}
+		g.after, size = e.after, size+e.size()
+		if e.traced != nil {
+			g.sent = append(g.sent, sentChunk{e.traced, e.at, e.samples})
+		}
+		if g.after.ended || g.after.next == s.until || size >= s.queue.cfg.memory/4 || time.Since(g.begun) >= commitInterval {
+			return nil
+		}
+	}
 }
 
 // finishing is a context to end a transaction with, also after a request to stop.

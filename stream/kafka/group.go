@@ -207,16 +207,8 @@ func RunGroup(ctx context.Context, client *Client, cfg GroupConfig) error {
 }
 
 func (m *member) run(ctx context.Context) error {
-	// The library takes a topic that is not there for one without partitions
-	// and would wait in silence.
-	topics := m.cfg.Topics
-	if m.cfg.State.Topic != "" {
-		topics = append(slices.Clone(topics), m.cfg.State.Topic)
-	}
-	for _, topic := range topics {
-		if _, err := m.client.Partitions(ctx, topic); err != nil {
-			return err
-		}
+	if err := m.findTopics(ctx); err != nil {
+		return err
 	}
 	group, err := m.join()
 	if err != nil {
@@ -232,8 +224,7 @@ func (m *member) run(ctx context.Context) error {
 	defer evicted.Wait()
 	defer stopEvicting()
 	defer m.cool()
-	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
-	failures := 0
+	retries := newRetries(m)
 	for {
 		m.cfg.OnAssigned(-1, 0)
 		gen, err := m.nextGeneration(ctx, group)
@@ -256,47 +247,81 @@ func (m *member) run(ctx context.Context) error {
 		}
 		m.remember(gen.MemberID)
 		g := newGeneration(m, gen)
-		err = g.run(ctx, func(progress bool, err error) time.Duration {
-			// Runs while the membership is still held: waiting here keeps a
-			// failing member from rebalancing the group at full speed.
-			if progress {
-				failures = 0
-				pause.Reset()
-			}
-			switch {
-			case err == nil:
-				return 0
-			case errors.Is(err, ErrFenced):
-				// Another member has a partition that was ours, which is how it
-				// should be when this one was away for too long.
-				wait := pause.NextBackOff()
-				m.log.Warn("fenced; joining again", slog.Any("error", err), slog.Duration("retry_in", wait))
-				return wait
-			case ctx.Err() != nil && errors.Is(err, context.Canceled):
-				// A handler's own work ended with the process before it was drained.
-				m.log.Info("stopped with records in work, which are delivered again")
-				return 0
-			case isPermanent(err):
-				return 0
-			}
-			failures++
-			m.client.metrics.failures.WithLabelValues(m.cfg.Group).Inc()
-			if failures >= m.cfg.MaxFailures {
-				return 0
-			}
-			wait := pause.NextBackOff()
-			m.log.Error("generation failed", slog.Any("error", err), slog.Int("failures", failures), slog.Duration("retry_in", wait))
-			return wait
-		})
+		err = g.run(ctx, func(progress bool, err error) time.Duration { return retries.settle(ctx, progress, err) })
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case isPermanent(err):
 			return err
-		case failures >= m.cfg.MaxFailures:
-			return fmt.Errorf("giving up after %d failures in a row: %w", failures, err)
+		case retries.exhausted():
+			return fmt.Errorf("giving up after %d failures in a row: %w", retries.failures, err)
 		}
 	}
+}
+
+// findTopics fails if a topic is not there: the library takes one for a topic without partitions and
+// would wait in silence.
+func (m *member) findTopics(ctx context.Context) error {
+	topics := m.cfg.Topics
+	if m.cfg.State.Topic != "" {
+		topics = append(slices.Clone(topics), m.cfg.State.Topic)
+	}
+	for _, topic := range topics {
+		if _, err := m.client.Partitions(ctx, topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retries decides how long a member waits before it joins again, and when it has failed too often
+// without progress between.
+type retries struct {
+	*member
+	pause    *backoff.ExponentialBackOff
+	failures int // in a row
+}
+
+func newRetries(m *member) *retries {
+	return &retries{
+		member: m,
+		pause:  backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0)),
+	}
+}
+
+func (r *retries) exhausted() bool { return r.failures >= r.cfg.MaxFailures }
+
+// settle takes how a generation ended, and returns how long to wait. It runs while the membership
+// is still held: waiting there keeps a failing member from rebalancing the group at full speed.
+func (r *retries) settle(ctx context.Context, progress bool, err error) time.Duration {
+	if progress {
+		r.failures = 0
+		r.pause.Reset()
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrFenced):
+		// Another member has a partition that was ours, which is how it
+		// should be when this one was away for too long.
+		wait := r.pause.NextBackOff()
+		r.log.Warn("fenced; joining again", slog.Any("error", err), slog.Duration("retry_in", wait))
+		return wait
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		// A handler's own work ended with the process before it was drained.
+		r.log.Info("stopped with records in work, which are delivered again")
+		return 0
+	case isPermanent(err):
+		return 0
+	}
+	r.failures++
+	r.client.metrics.failures.WithLabelValues(r.cfg.Group).Inc()
+	if r.exhausted() {
+		return 0
+	}
+	wait := r.pause.NextBackOff()
+	r.log.Error("generation failed", slog.Any("error", err), slog.Int("failures", r.failures), slog.Duration("retry_in", wait))
+	return wait
 }
 
 // isPermanent reports whether an error would come again with every generation.
@@ -430,17 +455,7 @@ func (g *generation) work(parent, revoked context.Context) error {
 		failOnce.Do(func() { failure = err })
 		cancel(errFailed)
 	}
-	workers := make(map[topicPartition]*worker)
-	warm := make(map[topicPartition]*kept)
-	for topic, assignments := range g.gen.Assignments {
-		g.client.forget(topic) // more partitions may be why there is a new generation
-		for _, a := range assignments {
-			tp := topicPartition{topic, int32(a.ID)}
-			workers[tp] = newWorker(g, topic, tp.partition, fail)
-			warm[tp] = g.warm[tp]
-			delete(g.warm, tp)
-		}
-	}
+	workers, warm := g.assign(fail)
 	g.cool()
 	g.workers = len(workers)
 	g.client.metrics.rebalances.WithLabelValues(g.cfg.Group).Inc()
@@ -470,6 +485,21 @@ func (g *generation) work(parent, revoked context.Context) error {
 	failOnce.Do(func() {})
 	g.log.Info("generation ends", slog.Int("generation", int(g.gen.ID)), slog.Any("cause", context.Cause(ctx)))
 	return failure
+}
+
+// assign makes the workers of this generation, and takes the handlers that were kept for them.
+func (g *generation) assign(fail func(error)) (workers map[topicPartition]*worker, warm map[topicPartition]*kept) {
+	workers, warm = make(map[topicPartition]*worker), make(map[topicPartition]*kept)
+	for topic, assignments := range g.gen.Assignments {
+		g.client.forget(topic) // more partitions may be why there is a new generation
+		for _, a := range assignments {
+			tp := topicPartition{topic, int32(a.ID)}
+			workers[tp] = newWorker(g, topic, tp.partition, fail)
+			warm[tp] = g.warm[tp]
+			delete(g.warm, tp)
+		}
+	}
+	return workers, warm
 }
 
 // claim asks for the partitions whose handlers have been kept, in the next

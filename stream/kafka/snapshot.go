@@ -60,47 +60,14 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 	if err != nil {
 		return handler, nil, err
 	}
-	var index *snapshot.Index
-	var chosen *snapshot.Snapshot
-	for {
-		if index == nil {
-			if index, err = w.client.ReadState(ctx, w.cfg.State.Topic, source, w.cfg.Fetch); err != nil {
-				return handler, nil, err
-			}
-		}
-		if chosen, err = w.choose(index, state.Format(), start, position); err != nil || chosen == nil {
-			break
-		}
-		err = w.client.RestoreState(ctx, w.cfg.State.Topic, chosen, state, w.cfg.Fetch)
-		if err == nil {
-			break
-		}
-		switch {
-		case ctx.Err() != nil:
-			return handler, nil, context.Cause(ctx)
-		case errors.Is(err, snapshot.ErrUnusable):
-			w.log.Warn("a snapshot is of no use; trying the one before", slog.Int64("snapshot", chosen.Offset()), slog.Any("error", err))
-			index.Refuse(chosen, err)
-		case errors.Is(err, snapshot.ErrChanged):
-			index = nil
-		default:
-			return handler, nil, err
-		}
-		// The handler may hold half of it.
-		if err := handler.Close(); err != nil {
-			return nil, nil, fmt.Errorf("closing the handler of a snapshot that is of no use: %w", err)
-		}
-		if handler, err = w.newHandler(); err != nil {
-			return nil, nil, err
-		}
-		state = handler.State()
+	r := restored{handler: handler, state: state}
+	if err := w.restoreNewest(ctx, source, start, position, &r); err != nil {
+		return r.handler, nil, err
 	}
-	if err != nil {
-		return handler, nil, err
-	}
+	handler, chosen := r.handler, r.chosen
 	w.snapshots = &snapshotter{writer: snapshot.NewWriter(snapshot.WriterConfig{
 		Topic: w.cfg.State.Topic, Partition: place, Epoch: w.place.Generation, Origin: position.Origin,
-	}, index, chosen, state)}
+	}, r.index, chosen, r.state)}
 	done()
 	if chosen == nil {
 		return handler, nil, nil
@@ -111,6 +78,53 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 		return handler, []int64{position.Offset}, nil // nothing says otherwise
 	}
 	return handler, []int64{chosen.Offset()}, nil
+}
+
+// restored is a handler into whose state a snapshot went.
+type restored struct {
+	handler stream.Handler // nil: a damaged snapshot went into one, and no other could be made
+	state   stream.State   // of handler
+	index   *snapshot.Index
+	chosen  *snapshot.Snapshot // nil: none
+}
+
+// restoreNewest restores the newest snapshot that can be used. A handler that may hold half of a damaged
+// one is closed, and another made.
+func (w *worker) restoreNewest(ctx context.Context, source snapshot.Source, start partition.Start, position stream.Position, r *restored) (err error) {
+	for {
+		if r.index == nil {
+			if r.index, err = w.client.ReadState(ctx, w.cfg.State.Topic, source, w.cfg.Fetch); err != nil {
+				return err
+			}
+		}
+		if r.chosen, err = w.choose(r.index, r.state.Format(), start, position); err != nil || r.chosen == nil {
+			return err
+		}
+		err = w.client.RestoreState(ctx, w.cfg.State.Topic, r.chosen, r.state, w.cfg.Fetch)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, snapshot.ErrUnusable):
+			w.log.Warn("a snapshot is of no use; trying the one before", slog.Int64("snapshot", r.chosen.Offset()), slog.Any("error", err))
+			r.index.Refuse(r.chosen, err)
+		case errors.Is(err, snapshot.ErrChanged):
+			r.index = nil
+		default:
+			return err
+		}
+		damaged := r.handler
+		r.handler, r.state = nil, nil
+		if err := damaged.Close(); err != nil {
+			return fmt.Errorf("closing the handler of a snapshot that is of no use: %w", err)
+		}
+		if r.handler, err = w.newHandler(); err != nil {
+			r.handler = nil
+			return err
+		}
+		r.state = r.handler.State()
+	}
 }
 
 // choose picks the snapshot to restore; nil if there is none.
