@@ -71,7 +71,17 @@ func PlacesPacked[Pair ~byte](places []int32, l *List, s Packed[Pair]) ([]int32,
 	if l.Base == 'N' {
 		return l.counted(places, s.Length)
 	}
-	return l.find(places, halves[Pair]{s.Pairs, s.Length, packed(l.letter(s.Reversed))}, s.Reversed)
+	h := halves[Pair]{s.Pairs, s.Length, packed(l.letter(s.Reversed))}
+	var short bool
+	if s.Reversed {
+		places, short = h.backward(places, l.Skips)
+	} else {
+		places, short = h.forward(places, l.Skips)
+	}
+	if short {
+		return places, l.behind(s.Length)
+	}
+	return places, nil
 }
 
 // counted are the places of a list of any base.
@@ -211,25 +221,102 @@ func packed(base byte) uint64 {
 	return once << strings.IndexByte("ACGT", base)
 }
 
-func (h halves[Pair]) size() (bases, lanes int) { return h.bases, 16 }
-
-func (h halves[Pair]) block(at int) uint64 {
-	var padded [8]Pair // of which none is a base
-	eight := h.pairs[at/2 : min(at/2+len(padded), len(h.pairs))]
-	if len(eight) < len(padded) {
-		copy(padded[:], eight)
-		eight = padded[:]
+// block has a bit for each base from a block's first one on that is the letter: the highest of its lane. The first base is in the highest lane.
+func (h *halves[Pair]) block(at int) uint64 {
+	if at+lanes <= h.bases {
+		return h.found(h.pairs[at/2 : at/2+lanes/2])
 	}
+	var padded [lanes / 2]Pair // of which none is a base
+	copy(padded[:], h.pairs[at/2:])
+	// Of an odd number of bases what follows the last may be anything.
+	return h.found(padded[:]) &^ (1<<(4*(at+lanes-h.bases)) - 1)
+}
+
+// lanes is how many bases a block has, and four how many four of them have.
+const lanes, four = 16, 64
+
+// four is of four blocks: how many of their bases are the letter. Each lane of a block has one bit of its four, so that those of all blocks are counted at once.
+func (h *halves[Pair]) four(at int) int {
+	p := h.pairs[at/2 : at/2+four/2]
+	return bits.OnesCount64(h.found(p[:8]) | h.found(p[8:16])>>1 | h.found(p[16:24])>>2 | h.found(p[24:32])>>3)
+}
+
+// found is block of eight whole bytes.
+func (h *halves[Pair]) found(eight []Pair) uint64 {
 	const low = 0x7777777777777777
 	_ = eight[7]
 	x := uint64(eight[0])<<56 | uint64(eight[1])<<48 | uint64(eight[2])<<40 | uint64(eight[3])<<32 |
 		uint64(eight[4])<<24 | uint64(eight[5])<<16 | uint64(eight[6])<<8 | uint64(eight[7])
 	x ^= h.want
-	found := ^((x&low + low) | x | low)
-	if over := at + 16 - h.bases; over > 0 {
-		found &= ^uint64(0) << (4 * over) // of an odd number of bases what follows the last may be anything
+	return ^((x&low + low) | x | low)
+}
+
+// forward appends the places behind skipped ones; short says that there are fewer bases than that.
+func (h *halves[Pair]) forward(places, skips []int32) (_ []int32, short bool) {
+	places = slices.Grow(places, len(skips))
+	at, left := -lanes, uint64(0)
+	within := 0 // of four blocks that have the next place, the end
+	for _, skip := range skips {
+		n, k := int(skip), bits.OnesCount64(left)
+		for n >= k {
+			n -= k
+			at += lanes
+			for at >= within && at+four <= h.bases {
+				if k = h.four(at); n < k {
+					within = at + four
+					break
+				}
+				n -= k
+				at += four
+			}
+			if at >= h.bases {
+				return places, true
+			}
+			left = h.block(at)
+			k = bits.OnesCount64(left)
+		}
+		for ; n > 0; n-- {
+			left &^= highest(left)
+		}
+		first := bits.LeadingZeros64(left)
+		left &^= 1 << (63 - first)
+		places = append(places, int32(at+first/4))
 	}
-	return found
+	return places, false
+}
+
+// backward appends places counted from the end, likewise.
+func (h *halves[Pair]) backward(places, skips []int32) (_ []int32, short bool) {
+	places = slices.Grow(places, len(skips))
+	at, left := (h.bases+lanes-1)/lanes*lanes, uint64(0)
+	within := at // of four blocks that have the next place, the begin
+	for _, skip := range skips {
+		n, k := int(skip), bits.OnesCount64(left)
+		for n >= k {
+			n -= k
+			for at >= four && at <= min(within, h.bases) {
+				if k = h.four(at - four); n < k {
+					within = at - four
+					break
+				}
+				n -= k
+				at -= four
+			}
+			if at <= 0 {
+				return places, true
+			}
+			at -= lanes
+			left = h.block(at)
+			k = bits.OnesCount64(left)
+		}
+		for ; n > 0; n-- {
+			left &= left - 1
+		}
+		last := 63 - bits.TrailingZeros64(left)
+		left &= left - 1
+		places = append(places, int32(h.bases-1-(at+last/4)))
+	}
+	return places, false
 }
 
 func (l *List) behind(bases int) error {

@@ -595,15 +595,20 @@ func (w *walker) to(place int32) int32 {
 }
 
 func (w *walker) walk(place int32) {
-	i, end, ref := w.op, w.end, w.ref
-	for ; place >= end && i < len(w.cigar); i++ {
-		op := w.cigar[i]
-		n, takes := int32(op.Len()), &consumes[op.Type()&15]
-		w.off, w.shift = takes.ref == 0, ref-end
+	cigar, end, ref := w.cigar[w.op:], w.end, w.ref
+	var op sam.CigarOp
+	i := 0
+	for ; place >= end && i < len(cigar); i++ {
+		op = cigar[i]
+		n, takes := int32(op>>4), &consumes[op&15]
 		end += n & takes.query
 		ref += n & takes.ref
 	}
-	w.op, w.end, w.ref = i, end, ref
+	if i > 0 {
+		n, takes := int32(op>>4), &consumes[op&15]
+		w.off, w.shift = takes.ref == 0, ref-n&takes.ref-(end-n&takes.query)
+	}
+	w.op, w.end, w.ref = w.op+i, end, ref
 	w.off = w.off || place >= end
 }
 

@@ -7,8 +7,10 @@ import "strconv"
 func AppendBED(b []byte, contig string, r *Row, motifs []Motif) []byte {
 	number := func(n int) { b = append(strconv.AppendInt(b, int64(n), 10), '\t') }
 	b = append(append(b, contig...), '\t')
+	first := len(b)
 	number(r.Pos)
 	number(r.Pos + 1)
+	behind := len(b)
 	b = append(b, r.Code.String()...)
 	if len(motifs) > 1 {
 		b = append(append(b, ','), motifs[r.Motif].String()...)
@@ -16,8 +18,7 @@ func AppendBED(b []byte, contig string, r *Row, motifs []Motif) []byte {
 	b = append(b, '\t')
 	number(r.Valid())
 	b = append(b, byte(r.Strand), '\t')
-	number(r.Pos)
-	number(r.Pos + 1)
+	b = append(b, b[first:behind]...) // where it is, once more
 	b = append(b, "255,0,0\t"...)
 	number(r.Valid())
 	b = append(appendPercent(b, r), '\t')
