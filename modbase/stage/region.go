@@ -3,7 +3,6 @@ package stage
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +26,7 @@ const batchBytes = 256 << 10
 // overhead is what a read takes in memory besides its bytes.
 const overhead = 128
 
+// readKey is that of [align.ReadKey], by which the variant stage reports haplotypes.
 type readKey [16]byte
 
 // kept is what is kept of a read: its alignment as differences from the reference, and its packed calls.
@@ -70,7 +70,6 @@ type region struct {
 	version    uint64
 	complete   int // batches that a state to be restored has
 	headed     bool
-	name       func(*streampb.Segment) readKey // of a read
 }
 
 type stretchKey struct {
@@ -89,27 +88,14 @@ type said struct {
 }
 
 func newRegion(key regionKey, contig []byte, limit int) *region {
-	r := &region{key: key, contig: contig, limit: limit, seen: make(map[readKey]*kept), next: 1, said: make(map[stretchKey]said), headed: true, name: keyOf}
+	r := &region{key: key, contig: contig, limit: limit, seen: make(map[readKey]*kept), next: 1, said: make(map[stretchKey]said), headed: true}
 	r.start, r.end = align.RegionBounds(int(key.region), len(contig))
 	return r
 }
 
 func (h *handler) newRegion(key regionKey, contig []byte) *region {
-	r := newRegion(key, contig, h.cfg.MaxRegion)
-	if h.cfg.Haplotypes {
-		r.name = phasedKeyOf
-	}
-	return r
+	return newRegion(key, contig, h.cfg.MaxRegion)
 }
-
-// keyOf identifies a read by run, id and part.
-func keyOf(s *streampb.Segment) readKey {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", s.GetRun(), s.GetReadId(), s.GetPart()))
-	return readKey(sum[:16])
-}
-
-// phasedKeyOf is the key by which the variant stage reports the haplotype of a read.
-func phasedKeyOf(s *streampb.Segment) readKey { return align.ReadKey(s) }
 
 // apply takes a segment, and reports whether it is new.
 func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
@@ -118,7 +104,7 @@ func (r *region) apply(s *streampb.Segment) (changed bool, err error) {
 		return false, err
 	}
 	k := &kept{
-		key: r.name(s), start: int32(s.GetStart()), end: int32(s.GetStart()) + int32(extent.Reference), reverse: s.GetReverse(),
+		key: align.ReadKey(s), start: int32(s.GetStart()), end: int32(s.GetStart()) + int32(extent.Reference), reverse: s.GetReverse(),
 		ops: int32(len(s.GetOps())), bases: int32(len(s.GetBases())),
 		data: slices.Concat(s.GetOps(), s.GetBases(), s.GetModified()),
 	}

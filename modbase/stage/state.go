@@ -20,7 +20,7 @@ import (
 
 const (
 	// stateVersion counts changes of what the sections are; stream/STATE.md describes them.
-	stateVersion = 1
+	stateVersion = 2
 	// partVersion is the newest version of the sections of regions, and of shares.
 	partVersion = 1
 
@@ -43,7 +43,7 @@ func (c *Config) fingerprint() string {
 		fmt.Fprintln(h, "finds motifs") // a sample's excerpts are of all of its reads
 	}
 	if c.Haplotypes {
-		fmt.Fprintln(h, "counts by haplotype") // reads have the keys of the variant stage
+		fmt.Fprintln(h, "counts by haplotype") // what is known of them is part of the state
 	}
 	for _, contig := range c.Genome.Contigs {
 		fmt.Fprintf(h, "contig %q %s\n", contig.Name, contig.Digest())
