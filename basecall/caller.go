@@ -266,6 +266,7 @@ func (c *Caller) start(runners *infer.Runners, cfg Config, capacity int) error {
 		MaxDelay:     cmp.Or(cfg.MaxDelay, defaultMaxDelay),
 		Timeout:      cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout),
 		Places:       runners.Places,
+		Leisure:      c.leisure(),
 		Decoders:     c.decodersAtATime(runners),
 		Share:        cfg.Share,
 		Metrics:      inferMetrics,
@@ -283,13 +284,27 @@ func (c *Caller) decodersAtATime(runners *infer.Runners) int {
 	return processors
 }
 
+// leisure returns how many last windows of reads have to come for a whole batch of one length among
+// them: one more than one less than a batch of each length.
+func (c *Caller) leisure() int {
+	if c.windows.unit == 0 {
+		return 0
+	}
+	lengths := (c.windows.samples - 1) / c.windows.unit
+	return lengths * (c.options.BatchCPU - 1)
+}
+
+// mostWaiting is how many samples the reads have together, at most, whose last windows wait for others.
+const mostWaiting = 32 << 20
+
 // SideBySide returns how many reads, of so many samples on average, are to be called at
 // the same time so that their windows fill all sessions and what is decoded beside them: while
-// one batch is computed the next one waits. A GPU takes more of them than there are processors to
-// decode them.
+// one batch is computed the next one waits, and last windows wait for others of their length. A GPU takes more of
+// them than there are processors to decode them.
 func (c *Caller) SideBySide(samples int) int {
 	windows := max(1, c.windows.count(samples))
-	return max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.capacity+windows-1)/windows)
+	computing := max(8*runtime.GOMAXPROCS(0), ((1+c.places)*c.capacity+windows-1)/windows)
+	return computing + min(c.leisure(), mostWaiting/max(1, samples))
 }
 
 // WindowSamples returns how many samples the windows of a read of so many samples have together.
@@ -303,6 +318,20 @@ func (c *Caller) Call(ctx context.Context, read Read) (Called, error) {
 		return Called{}, err
 	}
 	defer s.Close()
+	s.producer.Hurry()
+	return s.Finish(ctx)
+}
+
+// CallAtLeisure is Call for one of many reads that are at hand, [Caller.SideBySide] of which are called at the
+// same time: its last window, if it is a short one, waits for a whole batch of its length, so others may be called before it. It
+// calls the same.
+func (c *Caller) CallAtLeisure(ctx context.Context, read Read) (Called, error) {
+	s, err := c.Begin(read)
+	if err != nil {
+		return Called{}, err
+	}
+	defer s.Close()
+	s.leisure = true
 	s.producer.Hurry()
 	return s.Finish(ctx)
 }

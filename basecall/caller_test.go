@@ -135,16 +135,21 @@ func callIsIndependentOfBatchesAndOrder(t *testing.T, compute infer.Compute) {
 		{Batch: 4, Sessions: 2},
 		{Batch: 3, Sessions: 1, Queue: 3, MaxDelay: time.Nanosecond},
 		{Batch: 9, Sessions: 2, MaxDelay: time.Second},
+		{Batch: 2, Sessions: 2},
 	} {
 		cfg.Compute = compute
 		c := newCaller(t, model, cfg)
+		call := c.Call
+		if round%2 == 1 {
+			call = c.CallAtLeisure
+		}
 		order := rand.New(rand.NewPCG(uint64(round), 1)).Perm(len(reads))
 		have := make([]Called, len(reads))
 		var calls sync.WaitGroup
 		for _, i := range order {
 			calls.Go(func() {
 				var err error
-				if have[i], err = c.Call(t.Context(), reads[i]); err != nil {
+				if have[i], err = call(t.Context(), reads[i]); err != nil {
 					t.Error(err)
 				}
 			})
@@ -390,7 +395,7 @@ func TestReadsSideBySideFillAllSessionsTwice(t *testing.T) {
 	model := ownModel(t)
 	window := model.Manifest.Window
 	capacity := 40 * runtime.GOMAXPROCS(0)
-	c := newCaller(t, model, Config{Device: "cpu", Sessions: runtime.GOMAXPROCS(0), Batch: 40})
+	c := newCaller(t, model, Config{Device: "cpu", Sessions: runtime.GOMAXPROCS(0), Batch: 40, WholeWindows: true})
 	three := window.Samples + 2*(window.Samples-window.Overlap)
 	for _, test := range []struct{ samples, want int }{
 		{0, 2 * capacity},
@@ -400,6 +405,23 @@ func TestReadsSideBySideFillAllSessionsTwice(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, c.SideBySide(test.samples), "reads of %d samples", test.samples)
 	}
+}
+
+// TestReadsSideBySideFillBatchesOfLastWindows: with one read more than those that windows need among so many last windows there
+// are always as many of one length as a batch holds; of reads so long that they would take much memory fewer wait.
+func TestReadsSideBySideFillBatchesOfLastWindows(t *testing.T) {
+	c := newCaller(t, ownModel(t), Config{Device: "cpu", Sessions: 1, Batch: 3})
+	lengths := make(map[int]bool)
+	for samples := 1; samples < c.windows.samples; samples++ {
+		if length := c.windows.length(0, samples); length > 0 && length < c.windows.samples {
+			lengths[length] = true
+		}
+	}
+	require.Len(t, lengths, 16)
+	few := 8 * runtime.GOMAXPROCS(0)
+	assert.Equal(t, few+2*len(lengths), c.SideBySide(100_000))
+	assert.Equal(t, few+3, c.SideBySide(10<<20))
+	assert.Equal(t, few, c.SideBySide(64<<20))
 }
 
 // editDistance returns the number of edits between a and b where neither is

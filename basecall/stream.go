@@ -25,6 +25,7 @@ type Stream struct {
 	producer *infer.Producer
 	windows  []pending // those that are not joined yet, in order
 	joined   int       // windows
+	leisure  bool      // nobody waits for this read by itself
 	timings  *Timings  // nil: nobody wants to know
 }
 
@@ -166,6 +167,7 @@ func (s *Stream) submit(ctx context.Context) error {
 		}
 		req.Tag, req.Frames, req.window = w.index, w.frames, w
 		req.Input, req.Short = req.Input[:w.length], w.length < s.caller.windows.samples
+		req.Leisure = s.leisure
 		if err := s.producer.Submit(ctx, &req.Request); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func callSequences(ctx context.Context, model *basecall.Model, cfg basecall.Conf
 	group.SetLimit(c.SideBySide(samples / len(reads)))
 	for i, read := range reads {
 		group.Go(func() error {
-			called, err := c.Call(ctx, read)
+			called, err := c.CallAtLeisure(ctx, read)
 			sequences[i] = called.Sequence
 			return err
 		})

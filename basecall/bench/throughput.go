@@ -259,7 +259,7 @@ func (l load) call(ctx context.Context) (int64, error) {
 	var bases atomic.Int64
 	for i := range l.times * len(l.reads) {
 		group.Go(func() error {
-			called, err := l.caller.Call(ctx, l.reads[i%len(l.reads)])
+			called, err := l.caller.CallAtLeisure(ctx, l.reads[i%len(l.reads)])
 			bases.Add(int64(len(called.Sequence)))
 			return err
 		})

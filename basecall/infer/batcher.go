@@ -21,6 +21,9 @@ type Request struct {
 	Input []float32 // samples of the window
 	// Short says that the window is shorter than others, so that only those of its length are in its batch.
 	Short bool
+	// Leisure says of one that is short that nobody waits for it by itself: it may wait until a batch of its length is whole,
+	// while there are others to compute. It takes up no place in the queue, so a producer has one of them at a time.
+	Leisure bool
 	// Decode, if it is set, is given the scores where they lie in the batch, on a goroutine
 	// of the batcher, and leaves them as they are. Its error says that they are wrong: the batch
 	// is then computed once more, and Decode called again.
@@ -32,11 +35,16 @@ type Request struct {
 
 	producer *Producer
 	queued   time.Time
-	slot     chan struct{} // that it takes up while it is queued
+	slot     chan struct{} // that it takes up while it is queued; nil for none
+	serial   int           // of those at leisure, counted by the queue
 }
 
 // leave frees the place in the queue.
-func (r *Request) leave() { <-r.slot }
+func (r *Request) leave() {
+	if r.slot != nil {
+		<-r.slot
+	}
+}
 
 // BatcherConfig sets a Batcher's sizes.
 type BatcherConfig struct {
@@ -51,6 +59,9 @@ type BatcherConfig struct {
 	// Patience is for how long others may overtake a request of a patient producer;
 	// 0 means a second.
 	Patience time.Duration
+	// Leisure is how many requests at leisure may come after one before it is computed with however many there are of
+	// its length; 0 means that a batch of them is never waited for.
+	Leisure int
 	// MaxDelay is how long an incomplete batch may wait for more requests while
 	// producers are busy; 0 sends whatever there is to a free runner.
 	MaxDelay time.Duration
@@ -110,7 +121,8 @@ type Batcher struct {
 
 	mu        sync.Mutex
 	queue     queue
-	again     []*retry // batches that have failed once
+	submitted time.Time // when the last request came
+	again     []*retry  // batches that have failed once
 	failure   error
 	producers int // that are not patient
 	waiting   int // of these
@@ -129,8 +141,8 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		return nil, fmt.Errorf("patient queue of %d is negative", cfg.PatientQueue)
 	case len(runners)%max(1, cfg.Places) != 0:
 		return nil, fmt.Errorf("%d runners are no sessions of %d places", len(runners), cfg.Places)
-	case cfg.MaxDelay < 0 || cfg.Patience < 0:
-		return nil, fmt.Errorf("maximum delay %v or patience %v is negative", cfg.MaxDelay, cfg.Patience)
+	case cfg.MaxDelay < 0 || cfg.Patience < 0 || cfg.Leisure < 0:
+		return nil, fmt.Errorf("maximum delay %v, patience %v or leisure %d is negative", cfg.MaxDelay, cfg.Patience, cfg.Leisure)
 	}
 	b := &Batcher{
 		cfg:          cfg,
@@ -140,7 +152,7 @@ func NewBatcher(runners []Runner, cfg BatcherConfig) (*Batcher, error) {
 		changed:      make(chan struct{}, 1),
 		closing:      make(chan struct{}),
 		hung:         make(chan struct{}),
-		queue:        queue{patience: cmp.Or(cfg.Patience, time.Second)},
+		queue:        queue{patience: cmp.Or(cfg.Patience, time.Second), batch: cfg.Batch, leisure: cfg.Leisure},
 	}
 	places := max(1, cfg.Places)
 	b.party = cfg.Share.join(len(runners) / places)
@@ -242,11 +254,15 @@ func (b *Batcher) takeDue(batch []*Request) (taken []*Request, reason Dispatch, 
 		close(r.taken)
 		return append(batch, r.batch...), DispatchRetry, false, 0
 	}
+	now := time.Now()
 	state := queueState{
-		queued:    b.queue.len() - len(b.queue.short),
+		queued:    b.queue.whole(),
 		short:     len(b.queue.short),
 		urgent:    len(b.queue.urgent),
-		age:       b.queue.oldest(time.Now()),
+		leisure:   len(b.queue.atLeisure),
+		due:       b.queue.leisureDue(),
+		quiet:     now.Sub(b.submitted),
+		age:       b.queue.oldest(now),
 		producers: b.producers,
 		waiting:   b.waiting,
 		closing:   b.isClosing(),
@@ -366,17 +382,22 @@ func (p *Producer) Submit(ctx context.Context, req *Request) error {
 		return err
 	}
 	req.producer, req.Err, req.slot = p, nil, b.slots
-	if p.patient { // only its own goroutine changes that
+	switch {
+	case req.Short && req.Leisure:
+		req.slot = nil
+	case p.patient: // only its own goroutine changes that
 		req.slot = b.patientSlots
 	}
-	select {
-	case req.slot <- struct{}{}:
-	case <-b.closing:
-		return ErrClosed
-	case <-b.hung:
-		return b.failure
-	case <-ctx.Done():
-		return ctx.Err()
+	if req.slot != nil {
+		select {
+		case req.slot <- struct{}{}:
+		case <-b.closing:
+			return ErrClosed
+		case <-b.hung:
+			return b.failure
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	b.mu.Lock()
 	if b.failure != nil || b.isClosing() {
@@ -386,6 +407,7 @@ func (p *Producer) Submit(ctx context.Context, req *Request) error {
 		return err
 	}
 	req.queued = time.Now()
+	b.submitted = req.queued
 	b.queue.add(req)
 	p.outstanding++
 	b.cfg.Metrics.queueLength(b.queue.len())

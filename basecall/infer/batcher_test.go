@@ -126,6 +126,11 @@ func TestPlan(t *testing.T) {
 		{"more than full", queueState{queued: 9, producers: 1, closing: true}, DispatchFull, 0},
 		{"a shorter one", queueState{queued: 1, short: 1, producers: 2}, DispatchShort, 0},
 		{"a shorter one beside a full batch", queueState{queued: 4, short: 1, producers: 2}, DispatchFull, 0},
+		{"shorter ones that can wait", queueState{leisure: 2, quiet: 30 * time.Millisecond, producers: 3, waiting: 2}, DispatchNone, 70 * time.Millisecond},
+		{"they, and nothing else has come", queueState{leisure: 2, quiet: delay, producers: 3, waiting: 2}, DispatchDelay, 0},
+		{"they, and nothing else can come", queueState{leisure: 2, producers: 2, waiting: 2}, DispatchDrain, 0},
+		{"as many of them as a batch", queueState{queued: 1, leisure: 4, due: true, producers: 6}, DispatchShort, 0},
+		{"others that have waited, beside them", queueState{queued: 1, leisure: 1, age: delay, producers: 3}, DispatchDelay, 0},
 		{"young", queueState{queued: 3, age: 30 * time.Millisecond, producers: 2, waiting: 1}, DispatchNone, 70 * time.Millisecond},
 		{"old", queueState{queued: 1, age: delay, producers: 1}, DispatchDelay, 0},
 		{"all wait", queueState{queued: 1, urgent: 1, producers: 2, waiting: 2}, DispatchDrain, 0},
@@ -203,6 +208,85 @@ func TestShorterWindowsLeaveAtOnce(t *testing.T) {
 			assert.InDelta(t, map[Dispatch]int{DispatchShort: 1}[reason], testutil.ToFloat64(metrics.batches.WithLabelValues(reason.String())), 0, reason.String())
 		}
 	})
+}
+
+// TestWindowsAtLeisureFillBatches: of reads that nobody waits for by themselves the shorter windows take up no place in the queue
+// and leave in whole batches, or when there is nothing else to do, or when as many have come after one as may.
+func TestWindowsAtLeisureFillBatches(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		leisure  int
+		requests int
+		want     []int // windows of the batches that leave while a producer is busy
+		rest     []int // and when none is any more
+	}{
+		{"whole batches", 100, 7, []int{3, 3}, []int{1}},
+		{"one may come after one", 1, 4, []int{2, 2}, nil},
+		{"none may", 0, 2, []int{1, 1}, nil},
+		{"fewer than a batch", 100, 2, nil, []int{2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 1, time.Millisecond, BatcherConfig{Batch: 3, Queue: 3, MaxDelay: time.Hour, Leisure: test.leisure})
+				defer f.Close()
+				busy := f.NewProducer(1)
+				var calls sync.WaitGroup
+				for i := range test.requests {
+					calls.Go(func() {
+						p := f.NewProducer(1)
+						defer p.Close()
+						r := newRequest(float32(i))
+						r.Short, r.Leisure = true, true
+						if err := p.Submit(t.Context(), r); err != nil {
+							t.Error(err)
+							return
+						}
+						receiveAll(t, p, 1)
+					})
+					synctest.Wait()
+					time.Sleep(time.Minute)
+				}
+				assert.Equal(t, test.want, f.sizes())
+				assert.Empty(t, f.slots)
+				busy.Close()
+				calls.Wait()
+				assert.Equal(t, append(test.want, test.rest...), f.sizes())
+			})
+		})
+	}
+}
+
+// TestWindowsAtLeisureLetOthersPass: while there are others to compute they wait for a batch, and go then.
+func TestWindowsAtLeisureLetOthersPass(t *testing.T) {
+	leisurely, urgent, patient := &Producer{}, &Producer{}, &Producer{patient: true}
+	at := func(p *Producer, samples int, leisure bool) *Request {
+		return &Request{producer: p, Input: make([]float32, samples), Short: samples < 9, Leisure: leisure}
+	}
+	q := &queue{patience: time.Second, batch: 2, leisure: 3}
+	three, four, five := at(leisurely, 3, true), at(leisurely, 4, true), at(leisurely, 5, true)
+	whole, last, waited := at(urgent, 9, true), at(patient, 9, false), at(urgent, 4, false)
+	for _, r := range []*Request{three, four, whole, last, waited, five} {
+		q.add(r)
+	}
+	require.Equal(t, 6, q.len())
+	require.Equal(t, 2, q.whole(), "a window of the usual length is one like others")
+	assert.Equal(t, []*Request{whole, last}, q.take(nil, 2))
+	assert.Equal(t, []*Request{waited}, q.take(nil, 2), "somebody waits for it")
+	assert.Zero(t, q.oldest(time.Unix(7, 0)))
+	threeToo := at(leisurely, 3, true)
+	q.add(last)
+	q.add(threeToo)
+	assert.Equal(t, []*Request{three, threeToo}, q.take(nil, 2), "a whole batch")
+	assert.Equal(t, []*Request{last}, q.take(nil, 2), "what is left of others goes first")
+	assert.Equal(t, []*Request{four}, q.take(nil, 2), "there is nothing else")
+	q.add(at(leisurely, 6, true))
+	q.add(last)
+	require.False(t, q.leisureDue())
+	q.add(at(leisurely, 7, true))
+	require.True(t, q.leisureDue())
+	assert.Equal(t, []*Request{five}, q.take(nil, 2), "three have come after it")
+	assert.Len(t, q.drop(func(r *Request) bool { return r.producer == leisurely }), 2)
+	assert.Equal(t, 1, q.len())
 }
 
 // simulated is one batch as the rules in the package comment have it.

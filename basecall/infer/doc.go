@@ -24,7 +24,8 @@
 // Windows are of one length. One that is shorter, the last of a read, leaves in a batch with
 // those of its own length: what a row is computed to doesn't depend on the
 // others, but it would on what pads it. Only networks that leave the length open have such windows,
-// on a CPU ([Runners.Unit]).
+// on a CPU ([Runners.Unit]). Where many reads are at hand and nobody waits for one by itself, it waits until
+// there is a whole batch of its length, or nothing else to do ([Request.Leisure]).
 //
 // # Who comes first
 //

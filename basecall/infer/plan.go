@@ -38,6 +38,9 @@ type queueState struct {
 	queued    int           // requests waiting, of the usual length
 	short     int           // those that are shorter
 	urgent    int           // of these, those of producers that are not patient
+	leisure   int           // shorter ones that nobody waits for
+	due       bool          // of which there is a whole batch of a length, or one has waited long enough
+	quiet     time.Duration // since a request came
 	age       time.Duration // how long the oldest of them has waited
 	producers int           // producers that may submit and are not patient
 	waiting   int           // of these, those that are blocked until they get a result
@@ -49,15 +52,17 @@ type queueState struct {
 // change can bring that about.
 func plan(s queueState, batch int, maxDelay time.Duration) (reason Dispatch, recheck time.Duration) {
 	switch {
-	case s.queued == 0 && s.short == 0:
+	case s.queued == 0 && s.short == 0 && s.leisure == 0:
 		return DispatchNone, 0
 	case s.queued >= batch:
 		return DispatchFull, 0
-	case s.short > 0:
+	case s.short > 0 || s.due:
 		return DispatchShort, 0
-	case s.closing || s.urgent > 0 && s.waiting >= s.producers:
+	case s.closing || s.urgent+s.leisure > 0 && s.waiting >= s.producers:
 		return DispatchDrain, 0
-	case s.age >= maxDelay:
+	case s.queued == 0 && s.quiet < maxDelay:
+		return DispatchNone, maxDelay - s.quiet
+	case s.queued == 0 || s.age >= maxDelay:
 		return DispatchDelay, 0
 	default:
 		return DispatchNone, maxDelay - s.age

@@ -19,16 +19,32 @@ import (
 // are always some of these, and meanwhile others of its length may come, as a batch of
 // two costs a quarter to a third less than two of one. Where there is no whole batch
 // of others it waits for nothing.
+//
+// Those of reads of files, at leisure, have a line of their own: nobody waits for them by themselves. They
+// leave in whole batches of a length, or when so many have come after one that results in the order of
+// reads wouldn't keep up with it, or when there is nothing else to do.
 type queue struct {
 	patience        time.Duration
+	batch, leisure  int
 	urgent, patient []*Request
 	short           []*Request
+	atLeisure       []*Request
+	serial          int // of the next one at leisure
 }
 
-func (q *queue) len() int { return len(q.urgent) + len(q.patient) + len(q.short) }
+func (q *queue) len() int { return q.whole() + len(q.short) + len(q.atLeisure) }
+
+// whole returns how many requests of the usual length wait.
+func (q *queue) whole() int { return len(q.urgent) + len(q.patient) }
 
 // add queues a request at the end of its line.
 func (q *queue) add(req *Request) {
+	if req.Short && req.Leisure {
+		req.serial = q.serial
+		q.serial++
+		q.atLeisure = append(q.atLeisure, req)
+		return
+	}
 	if req.Short {
 		q.short = append(q.short, req)
 		return
@@ -42,8 +58,17 @@ func (q *queue) add(req *Request) {
 
 // take moves up to n requests of one length to batch, those that are due first.
 func (q *queue) take(batch []*Request, n int) []*Request {
-	if len(q.short) > 0 && (len(q.urgent)+len(q.patient) < n || q.shortFirst()) {
-		return q.takeShort(batch, n)
+	if len(q.short) > 0 && (q.whole() < n || q.shortFirst()) {
+		q.short, batch = takeLength(q.short, batch, n, len(q.short[0].Input))
+		return batch
+	}
+	if length := q.leisureLength(); length > 0 {
+		q.atLeisure, batch = takeLength(q.atLeisure, batch, n, length)
+		return batch
+	}
+	if q.whole() == 0 && len(q.atLeisure) > 0 {
+		q.atLeisure, batch = takeLength(q.atLeisure, batch, n, len(q.atLeisure[0].Input))
+		return batch
 	}
 	u, p := 0, 0
 	for u+p < n && u+p < len(q.urgent)+len(q.patient) {
@@ -70,10 +95,9 @@ func (q *queue) shortFirst() bool {
 		(len(q.patient) == 0 || queued.Before(q.patient[0].queued.Add(q.patience)))
 }
 
-// takeShort moves the oldest of the shorter requests to batch, and up to n-1 of its length.
-func (q *queue) takeShort(batch []*Request, n int) []*Request {
-	length := len(q.short[0].Input)
-	q.short = slices.DeleteFunc(q.short, func(req *Request) bool {
+// takeLength moves up to n requests of a line that have so many samples to batch, the oldest first.
+func takeLength(line, batch []*Request, n, length int) (rest, taken []*Request) {
+	rest = slices.DeleteFunc(line, func(req *Request) bool {
 		if n == 0 || len(req.Input) != length {
 			return false
 		}
@@ -81,7 +105,33 @@ func (q *queue) takeShort(batch []*Request, n int) []*Request {
 		batch = append(batch, req)
 		return true
 	})
-	return batch
+	return rest, batch
+}
+
+// leisureDue reports whether requests at leisure are to be computed now.
+func (q *queue) leisureDue() bool { return q.leisureLength() > 0 }
+
+// leisureLength returns the length of which requests at leisure are to be computed now: of the oldest, if too many have
+// come after it, or one of which there is a whole batch; 0 for none. Few wait: one of each read in the works.
+func (q *queue) leisureLength() int {
+	if len(q.atLeisure) == 0 {
+		return 0
+	}
+	if oldest := q.atLeisure[0]; q.serial-1-oldest.serial >= q.leisure {
+		return len(oldest.Input)
+	}
+	for i, req := range q.atLeisure {
+		n := 0
+		for _, other := range q.atLeisure[i:] {
+			if len(other.Input) == len(req.Input) {
+				n++
+			}
+		}
+		if n >= q.batch {
+			return len(req.Input)
+		}
+	}
+	return 0
 }
 
 // hurry moves the requests of a producer that is patient no more to the urgent
@@ -104,7 +154,7 @@ func (q *queue) hurry(p *Producer) {
 // drop takes out all requests that have a property.
 func (q *queue) drop(unwanted func(*Request) bool) []*Request {
 	var dropped []*Request
-	for _, line := range []*[]*Request{&q.urgent, &q.patient, &q.short} {
+	for _, line := range []*[]*Request{&q.urgent, &q.patient, &q.short, &q.atLeisure} {
 		*line = slices.DeleteFunc(*line, func(req *Request) bool {
 			if !unwanted(req) {
 				return false
@@ -116,7 +166,7 @@ func (q *queue) drop(unwanted func(*Request) bool) []*Request {
 	return dropped
 }
 
-// oldest returns the age of the request that has waited longest; 0 if there is none.
+// oldest returns the age of the request that has waited longest, those at leisure aside; 0 if there is none.
 func (q *queue) oldest(now time.Time) time.Duration {
 	age := time.Duration(0)
 	for _, line := range [][]*Request{q.urgent, q.patient, q.short} {

@@ -464,7 +464,7 @@ func (b *basecaller) call(ctx context.Context, i int) ([]output.Record, error) {
 		return nil, err
 	}
 	read := basecall.Read{ID: entry.ID, Samples: samples, SampleRate: entry.Run.SampleRate, Calibration: entry.Calibration}
-	called, err := b.caller.Call(ctx, read)
+	called, err := b.caller.CallAtLeisure(ctx, read)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.recording.Path(i), err)
 	}
