@@ -129,145 +129,192 @@ func (q *queue) oldest(now int) int {
 
 // Simulate runs a flow.
 func Simulate(f Flow) Outcome {
-	var out Outcome
-	shares := make([][]float64, len(f.Cells)) // of a cell's channels, by partition
-	whole := make([]float64, f.Partitions)
-	peak := 0.0
-	for i, c := range f.Cells {
-		shares[i] = make([]float64, f.Partitions)
-		for ch := range c.Channels {
-			shares[i][stream.PartitionFor(stream.SignalKey(c.Run, uint32(ch+1)), int32(f.Partitions))]++
+	s := newSimulation(f)
+	var scaler scaling
+	for now := range int(f.Length / time.Second) {
+		kafka := s.applyFaults(now)
+		s.beginAndEndCells(now)
+		waiting := s.measure(now)
+		sent, took := 0.0, 0.0
+		if kafka {
+			sent = s.send(now, waiting)
 		}
-		for p, n := range shares[i] {
+		s.out.Spool = math.Max(s.out.Spool, waiting-sent)
+		if kafka && now >= s.stillUntil && s.processors > 0 {
+			took = s.process(now)
+		}
+		s.out.Done += took
+		s.out.LastLag = s.lag(now)
+		s.out.WorstLag = max(s.out.WorstLag, s.out.LastLag)
+		s.out.ProcessorHours += float64(s.processors) / 3600
+		if f.Scaler == nil {
+			continue
+		}
+		if n := scaler.decide(*f.Scaler, now, s.processors, sent, took, s.out.Offered-s.out.Done); n != s.processors {
+			s.processors = n
+			s.rebalance(now)
+			s.out.Scaled++
+		}
+	}
+	if s.out.Done > 0 {
+		s.out.Within /= s.out.Done
+	}
+	return s.out
+}
+
+// simulation is a flow under way: samples go from cells into the spool of their partition at ingest, from there into
+// the partition's queue in Kafka, and out of that into the processor that has the partition.
+type simulation struct {
+	flow   Flow
+	out    Outcome
+	shares [][]float64 // of a cell's channels, by partition
+	peak   float64     // samples per second when all cells begin
+	spool  []float64   // samples, by partition
+	queues []queue     // by partition
+	// Of a partition's channels that sequence: samples per second at time 0, and by how much
+	// that falls each second.
+	base, fall []float64
+	sequencing []bool // by cell
+	processors int
+	stillUntil int // second before which nobody processes, as partitions change hands
+}
+
+func newSimulation(f Flow) *simulation {
+	s := &simulation{
+		flow: f, shares: make([][]float64, len(f.Cells)), spool: make([]float64, f.Partitions), queues: make([]queue, f.Partitions),
+		base: make([]float64, f.Partitions), fall: make([]float64, f.Partitions), sequencing: make([]bool, len(f.Cells)),
+		processors: f.Processors, stillUntil: -1,
+	}
+	whole := make([]float64, f.Partitions)
+	for i, c := range f.Cells {
+		s.shares[i] = make([]float64, f.Partitions)
+		for ch := range c.Channels {
+			s.shares[i][stream.PartitionFor(stream.SignalKey(c.Run, uint32(ch+1)), int32(f.Partitions))]++
+		}
+		for p, n := range s.shares[i] {
 			whole[p] += n
 		}
-		peak += float64(c.Channels) * SampleRate
+		s.peak += float64(c.Channels) * SampleRate
 	}
 	total, most := 0.0, 0.0
 	for _, n := range whole {
 		total, most = total+n, math.Max(most, n)
 	}
-	out.Uneven = most / (total / float64(f.Partitions))
+	s.out.Uneven = most / (total / float64(f.Partitions))
+	return s
+}
 
-	queues := make([]queue, f.Partitions)
-	spool := make([]float64, f.Partitions)
-	// Of a partition's channels that sequence: samples per second at time 0, and by how much
-	// that falls each second.
-	base, fall := make([]float64, f.Partitions), make([]float64, f.Partitions)
-	sequencing := make([]bool, len(f.Cells))
-	processors := f.Processors
-	stillUntil := -1
-	var s scaling
-	seconds := int(f.Length / time.Second)
-	for now := range seconds {
-		kafka := true
-		for _, fault := range f.Faults {
-			begins, ends := int(fault.At/time.Second), int((fault.At+fault.For)/time.Second)
-			if fault.Kafka && now >= begins && now < ends {
-				kafka = false
-			}
-			if fault.Killed > 0 && now == begins {
-				processors -= fault.Killed
-				stillUntil = max(stillUntil, now+int((f.Unnoticed+f.Pause)/time.Second))
-			}
-			if fault.Killed > 0 && now == ends {
-				processors += fault.Killed
-				stillUntil = max(stillUntil, now+int(f.Pause/time.Second))
-			}
+// rebalance has processing stand still for as long as partitions take to change hands.
+func (s *simulation) rebalance(now int) {
+	s.stillUntil = max(s.stillUntil, now+int(s.flow.Pause/time.Second))
+}
+
+// applyFaults begins and ends the faults of a second, and reports whether Kafka is there.
+func (s *simulation) applyFaults(now int) (kafka bool) {
+	kafka = true
+	for _, fault := range s.flow.Faults {
+		begins, ends := int(fault.At/time.Second), int((fault.At+fault.For)/time.Second)
+		if fault.Kafka && now >= begins && now < ends {
+			kafka = false
 		}
-		// What is measured.
-		changed := false
-		for i, c := range f.Cells {
-			age := time.Duration(now)*time.Second - c.Start
-			if is := age >= 0 && age < c.Length; is != sequencing[i] {
-				sequencing[i], changed = is, true
-			}
+		if fault.Killed > 0 && now == begins {
+			s.processors -= fault.Killed
+			s.stillUntil = max(s.stillUntil, now+int((s.flow.Unnoticed+s.flow.Pause)/time.Second))
 		}
-		if changed {
-			clear(base)
-			clear(fall)
-			for i, c := range f.Cells {
-				if !sequencing[i] {
-					continue
-				}
-				each := SampleRate * (1 - c.Left) / c.Length.Seconds()
-				for p, n := range shares[i] {
-					base[p] += n * (SampleRate + each*c.Start.Seconds())
-					fall[p] += n * each
-				}
-			}
+		if fault.Killed > 0 && now == ends {
+			s.processors += fault.Killed
+			s.rebalance(now)
 		}
-		waiting := 0.0
-		for p := range spool {
-			came := base[p] - fall[p]*float64(now)
-			out.Offered += came
-			spool[p] += came
-			waiting += spool[p]
+	}
+	return kafka
+}
+
+// beginAndEndCells sets what partitions get from the cells that sequence, when these have changed.
+func (s *simulation) beginAndEndCells(now int) {
+	changed := false
+	for i, c := range s.flow.Cells {
+		age := time.Duration(now)*time.Second - c.Start
+		if is := age >= 0 && age < c.Length; is != s.sequencing[i] {
+			s.sequencing[i], changed = is, true
 		}
-		sent := 0.0
-		if kafka {
-			// From the spool at twice the peak at most, all of it if that is less.
-			part := 1.0
-			if waiting > 0 {
-				part = math.Min(1, 2*peak/waiting)
-			}
-			for p := range spool {
-				n := spool[p] * part
-				spool[p] -= n
-				queues[p].push(now, n)
-				sent += n
-			}
+	}
+	if !changed {
+		return
+	}
+	clear(s.base)
+	clear(s.fall)
+	for i, c := range s.flow.Cells {
+		if !s.sequencing[i] {
+			continue
 		}
-		out.Spool = math.Max(out.Spool, waiting-sent)
-		// What is taken: partition p is processor p modulo their number's.
-		took := 0.0
-		if kafka && now >= stillUntil && processors > 0 {
-			for owner := range processors {
-				left := f.Rate
-				// In turns, so that none of its partitions waits for another.
-				for round := 0; round < 3 && left > 1; round++ {
-					busy := 0
-					for p := owner; p < f.Partitions; p += processors {
-						if queues[p].first < len(queues[p].at) {
-							busy++
-						}
-					}
-					if busy == 0 {
-						break
-					}
-					each := left / float64(busy)
-					for p := owner; p < f.Partitions; p += processors {
-						n, recent := queues[p].take(each, now-10)
-						left -= n
-						took += n
-						out.Within += recent
-					}
+		each := SampleRate * (1 - c.Left) / c.Length.Seconds()
+		for p, n := range s.shares[i] {
+			s.base[p] += n * (SampleRate + each*c.Start.Seconds())
+			s.fall[p] += n * each
+		}
+	}
+}
+
+// measure puts a second's samples into the spool, and returns how many wait there.
+func (s *simulation) measure(now int) (waiting float64) {
+	for p := range s.spool {
+		came := s.base[p] - s.fall[p]*float64(now)
+		s.out.Offered += came
+		s.spool[p] += came
+		waiting += s.spool[p]
+	}
+	return waiting
+}
+
+// send moves samples from the spool to Kafka: at twice the peak at most, all that wait if that is less.
+func (s *simulation) send(now int, waiting float64) (sent float64) {
+	part := 1.0
+	if waiting > 0 {
+		part = math.Min(1, 2*s.peak/waiting)
+	}
+	for p := range s.spool {
+		n := s.spool[p] * part
+		s.spool[p] -= n
+		s.queues[p].push(now, n)
+		sent += n
+	}
+	return sent
+}
+
+// process takes what the processors manage in a second: partition p is processor p modulo their number's.
+func (s *simulation) process(now int) (took float64) {
+	for owner := range s.processors {
+		left := s.flow.Rate
+		// In turns, so that none of its partitions waits for another.
+		for round := 0; round < 3 && left > 1; round++ {
+			busy := 0
+			for p := owner; p < s.flow.Partitions; p += s.processors {
+				if s.queues[p].first < len(s.queues[p].at) {
+					busy++
 				}
 			}
-		}
-		out.Done += took
-		lag := 0
-		for p := range queues {
-			lag = max(lag, queues[p].oldest(now))
-		}
-		backlog := out.Offered - out.Done
-		if d := time.Duration(lag) * time.Second; d > out.WorstLag {
-			out.WorstLag = d
-		}
-		out.LastLag = time.Duration(lag) * time.Second
-		out.ProcessorHours += float64(processors) / 3600
-		if f.Scaler != nil {
-			if n := s.decide(*f.Scaler, now, processors, sent, took, backlog); n != processors {
-				processors = n
-				stillUntil = max(stillUntil, now+int(f.Pause/time.Second))
-				out.Scaled++
+			if busy == 0 {
+				break
+			}
+			each := left / float64(busy)
+			for p := owner; p < s.flow.Partitions; p += s.processors {
+				n, recent := s.queues[p].take(each, now-10)
+				left -= n
+				took += n
+				s.out.Within += recent
 			}
 		}
 	}
-	if out.Done > 0 {
-		out.Within /= out.Done
+	return took
+}
+
+// lag is the age of the oldest sample that waits in Kafka.
+func (s *simulation) lag(now int) time.Duration {
+	lag := 0
+	for p := range s.queues {
+		lag = max(lag, s.queues[p].oldest(now))
 	}
-	return out
+	return time.Duration(lag) * time.Second
 }
 
 // scaling is what a scaler remembers.

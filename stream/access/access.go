@@ -102,11 +102,14 @@ func About(role string) string {
 	}[role]
 }
 
-// stages are what the processors' stages read and write.
-func (d Deployment) stages() map[string]struct {
+// stage is what a stage with state reads and writes: topics.
+type stage struct {
 	input   string
 	outputs []string
-} {
+}
+
+// stages are those of the processors, by role.
+func (d Deployment) stages() map[string]stage {
 	t := stream.NewTopics(d.Prefix)
 	annotated := []string{t.Variants}
 	if d.Panels {
@@ -116,10 +119,7 @@ func (d Deployment) stages() map[string]struct {
 	if d.Panels {
 		methylated = append(methylated, t.Watch)
 	}
-	return map[string]struct {
-		input   string
-		outputs []string
-	}{
+	return map[string]stage{
 		RoleBasecall:  {t.Signal, []string{t.Reads}},
 		RoleAlign:     {t.Called, []string{t.Reads}},
 		RoleVariant:   {t.Reads, []string{t.Calls}},
@@ -166,28 +166,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 	t := stream.NewTopics(d.Prefix)
 	var l list
 	if s, is := d.stages()[role]; is {
-		l.topic(Read, "its input", s.input)
-		l.topic(Write, "its results", s.outputs...)
-		if role == RoleBasecall || role == RoleAlign {
-			if d.Basecalls {
-				l.topic(Write, "called reads", t.Basecalls)
-			}
-			l.topic(Write, "ending runs of which nothing comes any more", s.input)
-			l.topic(Write, "how runs ended", t.Runs)
-		}
-		if role == RoleVariant {
-			l.topic(Write, "what partitions ask each other of carry-over, and haplotypes of reads", s.input)
-		}
-		if role == RoleMethylate {
-			l.topic(Write, "how sure calls are, for all partitions", s.input)
-		}
-		l.topic(Write, "records it can't process", t.DeadLetters)
-		l.topic(Write, "reports for the live page", t.Status)
-		l.topic(Read, "restoring its state", t.State)
-		l.topic(Write, "snapshots of its state", t.State)
-		l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
-		l.add(Right{Resource: TransactionalID, Name: d.GroupOf(role) + "/", Prefixed: true, Operation: Write, For: "transactions"})
-		l.settings(d)
+		l.stage(d, role, s)
 		return l, nil
 	}
 	switch role {
@@ -239,23 +218,7 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 			l.add(Right{Resource: Group, Name: d.NotifyGroups(), Prefixed: true, Operation: Read, For: "how far each destination is"})
 		}
 	case RoleOperator:
-		inputs := []string{t.Signal, t.Called, t.Reads, t.Calls}
-		if d.Panels {
-			inputs = append(inputs, t.Watch)
-		}
-		l.topic(Read, "reading dead letters", t.DeadLetters)
-		l.topic(Write, "marking what was redriven", t.DeadLetters)
-		l.topic(Read, "replay", inputs...)
-		l.topic(Write, "redriving dead letters", inputs...)
-		l.topic(Read, "reading states", t.State)
-		l.topic(Write, "reset of states", t.State)
-		for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleMethylate, RoleAnnotate, RoleWatch} {
-			if (stage != RoleWatch || d.Panels) && (stage != RoleMethylate || d.Methylation) {
-				l.add(Right{Resource: Group, Name: d.GroupOf(stage), Operation: Read, For: "replay and reset"})
-			}
-		}
-		l.add(Right{Resource: TransactionalID, Name: d.OperatorID(), Operation: Write, For: "redriving each record once"})
-		l.settings(d)
+		l.operator(d)
 	case RoleAdmin:
 		for _, s := range d.Topics(0) {
 			l.topic(Create, "making the topics", s.Name)
@@ -269,6 +232,55 @@ func (d Deployment) Rights(role string) ([]Right, error) {
 
 // list is a list of rights.
 type list []Right
+
+// stage adds what a stage with state needs.
+func (l *list) stage(d Deployment, role string, s stage) {
+	t := stream.NewTopics(d.Prefix)
+	l.topic(Read, "its input", s.input)
+	l.topic(Write, "its results", s.outputs...)
+	if role == RoleBasecall || role == RoleAlign {
+		if d.Basecalls {
+			l.topic(Write, "called reads", t.Basecalls)
+		}
+		l.topic(Write, "ending runs of which nothing comes any more", s.input)
+		l.topic(Write, "how runs ended", t.Runs)
+	}
+	if role == RoleVariant {
+		l.topic(Write, "what partitions ask each other of carry-over, and haplotypes of reads", s.input)
+	}
+	if role == RoleMethylate {
+		l.topic(Write, "how sure calls are, for all partitions", s.input)
+	}
+	l.topic(Write, "records it can't process", t.DeadLetters)
+	l.topic(Write, "reports for the live page", t.Status)
+	l.topic(Read, "restoring its state", t.State)
+	l.topic(Write, "snapshots of its state", t.State)
+	l.add(Right{Resource: Group, Name: d.GroupOf(role), Operation: Read, For: "its place in the consumer group"})
+	l.add(Right{Resource: TransactionalID, Name: d.GroupOf(role) + "/", Prefixed: true, Operation: Write, For: "transactions"})
+	l.settings(d)
+}
+
+// operator adds what the commands for dead letters, replay and states need.
+func (l *list) operator(d Deployment) {
+	t := stream.NewTopics(d.Prefix)
+	inputs := []string{t.Signal, t.Called, t.Reads, t.Calls}
+	if d.Panels {
+		inputs = append(inputs, t.Watch)
+	}
+	l.topic(Read, "reading dead letters", t.DeadLetters)
+	l.topic(Write, "marking what was redriven", t.DeadLetters)
+	l.topic(Read, "replay", inputs...)
+	l.topic(Write, "redriving dead letters", inputs...)
+	l.topic(Read, "reading states", t.State)
+	l.topic(Write, "reset of states", t.State)
+	for _, stage := range []string{RoleBasecall, RoleAlign, RoleVariant, RoleMethylate, RoleAnnotate, RoleWatch} {
+		if (stage != RoleWatch || d.Panels) && (stage != RoleMethylate || d.Methylation) {
+			l.add(Right{Resource: Group, Name: d.GroupOf(stage), Operation: Read, For: "replay and reset"})
+		}
+	}
+	l.add(Right{Resource: TransactionalID, Name: d.OperatorID(), Operation: Write, For: "redriving each record once"})
+	l.settings(d)
+}
 
 func (l *list) add(r Right) { *l = append(*l, r) }
 
