@@ -72,6 +72,32 @@ func origin(p place) string {
 func (c *compiler) placed(r *ruleText) []*subject {
 	m := &r.match
 	before := c.found
+	f := c.filterOf(r)
+	where := c.regions(r)
+	if c.found > before {
+		return nil
+	}
+	spans := where
+	if len(m.genes)+len(m.transcripts) > 0 || !m.placed() {
+		spans = c.geneSpans(r, f)
+		if len(where) > 0 {
+			spans = intersect(spans, where)
+		}
+	}
+	if c.found > before {
+		return nil
+	}
+	if len(spans) == 0 {
+		c.addRule(m.line, r.id, " means no position: its genes, codons, flags and regions have none in common")
+		return nil
+	}
+	s := &subject{scope: ScopeRule, area: newArea(spans), filter: f}
+	return []*subject{s}
+}
+
+// filterOf is what a rule asks of the consequences of an allele, wherever that is; with faults for what can't be asked.
+func (c *compiler) filterOf(r *ruleText) *filter {
+	m := &r.match
 	f := &filter{terms: map[string]bool{}, impacts: map[annotate.Impact]bool{}}
 	for _, it := range m.terms {
 		if _, ok := annotate.ImpactOf(it.text); !ok {
@@ -118,26 +144,7 @@ func (c *compiler) placed(r *ruleText) []*subject {
 		}
 		f.codons = append(f.codons, [2]int{from, to})
 	}
-	where := c.regions(r)
-	if c.found > before {
-		return nil
-	}
-	spans := where
-	if len(m.genes)+len(m.transcripts) > 0 || !m.placed() {
-		spans = c.geneSpans(r, f)
-		if len(where) > 0 {
-			spans = intersect(spans, where)
-		}
-	}
-	if c.found > before {
-		return nil
-	}
-	if len(spans) == 0 {
-		c.addRule(m.line, r.id, " means no position: its genes, codons, flags and regions have none in common")
-		return nil
-	}
-	s := &subject{scope: ScopeRule, area: newArea(spans), filter: f}
-	return []*subject{s}
+	return f
 }
 
 // geneSpans are the positions that a rule covers in its genes and transcripts, or in all of them. It sets which

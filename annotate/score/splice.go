@@ -117,30 +117,9 @@ func (r *Rule) finishSplice(j *Job, out func(int) []float32) error {
 		}
 		return alternative(i+inserted-deleted, channel)
 	}
-	type extreme struct {
-		value float32
-		at    int
-	}
-	var found [4]extreme
-	for i := range found {
-		found[i].value = float32(math.Inf(-1))
-	}
-	for i := range cover {
-		for k, channel := range [2]int{r.acceptor, r.donor} {
-			before, after := reference(i, channel), aligned(i, channel)
-			if err := checkProbability(before); err != nil {
-				return err
-			}
-			if err := checkProbability(after); err != nil {
-				return err
-			}
-			if gain := after - before; gain > found[2*k].value { // a tie stays with the left one
-				found[2*k] = extreme{gain, i}
-			}
-			if loss := before - after; loss > found[2*k+1].value {
-				found[2*k+1] = extreme{loss, i}
-			}
-		}
+	found, err := r.largestChanges(cover, reference, aligned)
+	if err != nil {
+		return err
 	}
 	annotated := j.gene.nearest(j.pos) - j.pos
 	j.score.Changes = make([]annotate.ScoreChange, len(found))
@@ -154,6 +133,38 @@ func (r *Rule) finishSplice(j *Job, out func(int) []float32) error {
 	}
 	j.score.Score = summit(j.score.Changes)
 	return nil
+}
+
+// largestChange is the largest gain or loss of a probability, and at which position.
+type largestChange struct {
+	value float32
+	at    int
+}
+
+// largestChanges are the largest gain and loss of an acceptor, then those of a donor, over so many positions. Of equal ones the
+// leftmost counts. An error is a probability that is none.
+func (r *Rule) largestChanges(positions int, reference, aligned func(i, channel int) float32) (found [4]largestChange, err error) {
+	for i := range found {
+		found[i].value = float32(math.Inf(-1))
+	}
+	for i := range positions {
+		for k, channel := range [2]int{r.acceptor, r.donor} {
+			before, after := reference(i, channel), aligned(i, channel)
+			if err := checkProbability(before); err != nil {
+				return found, err
+			}
+			if err := checkProbability(after); err != nil {
+				return found, err
+			}
+			if gain := after - before; gain > found[2*k].value {
+				found[2*k] = largestChange{gain, i}
+			}
+			if loss := before - after; loss > found[2*k+1].value {
+				found[2*k+1] = largestChange{loss, i}
+			}
+		}
+	}
+	return found, nil
 }
 
 // Describe says how the scores stand in INFO.

@@ -411,85 +411,103 @@ func (t *frozen) stored(o *operator) *constant {
 	}) != nil {
 		return nil
 	}
-	c := &constant{}
-	kind, elements := uint64(0), 1
-	var content []byte
-	var given []float64
-	if eachField(tensor, func(number protowire.Number, integer uint64, bytes []byte) error {
-		switch number {
-		case tensorType:
-			kind = integer
-		case tensorShape:
-			return eachField(bytes, func(number protowire.Number, _ uint64, dim []byte) error {
-				if number != shapeDim {
-					return nil
-				}
-				size := uint64(0)
-				if err := eachField(dim, func(number protowire.Number, integer uint64, _ []byte) error {
-					if number == dimSize {
-						size = integer
-					}
-					return nil
-				}); err != nil {
-					return err
-				}
-				if size == 0 || size > maxKeras || elements > maxKeras/int(size) {
-					return errNoGraph
-				}
-				c.shape, elements = append(c.shape, int(size)), elements*int(size)
-				return nil
-			})
-		case tensorContent:
-			content = bytes
-		case tensorFloats:
-			for ; len(bytes) >= 4; bytes = bytes[4:] {
-				given = append(given, float64(math.Float32frombits(binary.LittleEndian.Uint32(bytes))))
+	s := storedTensor{elements: 1}
+	if eachField(tensor, s.field) != nil || s.kind != typeFloat && s.kind != typeInt32 {
+		return nil
+	}
+	if len(s.content) == 4*s.elements {
+		return &constant{shape: s.shape, data: s.values()}
+	}
+	// One value stands for all, and what stands for much isn't in the file.
+	if len(s.content) > 0 || len(s.given) != s.elements && len(s.given) != 1 {
+		return nil
+	}
+	if !t.affords(s.elements - len(s.given)) {
+		return nil
+	}
+	c := &constant{shape: s.shape, data: s.given}
+	for len(c.data) < s.elements {
+		c.data = append(c.data, s.given[0])
+	}
+	return c
+}
+
+// storedTensor is a tensor as TensorFlow stores it: its values are bytes (content), or numbers that may be
+// fewer than its elements (given).
+type storedTensor struct {
+	kind     uint64
+	shape    []int
+	elements int // that the shape has
+	content  []byte
+	given    []float64
+}
+
+// field takes a field of the tensor's message.
+func (s *storedTensor) field(number protowire.Number, integer uint64, bytes []byte) error {
+	switch number {
+	case tensorType:
+		s.kind = integer
+	case tensorShape:
+		return eachField(bytes, s.dimension)
+	case tensorContent:
+		s.content = bytes
+	case tensorFloats:
+		for ; len(bytes) >= 4; bytes = bytes[4:] {
+			s.given = append(s.given, float64(math.Float32frombits(binary.LittleEndian.Uint32(bytes))))
+		}
+	case tensorIntegers:
+		if bytes == nil {
+			s.given = append(s.given, float64(int32(integer)))
+		}
+		for len(bytes) > 0 {
+			v, n := protowire.ConsumeVarint(bytes)
+			if n < 0 {
+				return errNoGraph
 			}
-		case tensorIntegers:
-			if bytes == nil {
-				given = append(given, float64(int32(integer)))
-			}
-			for len(bytes) > 0 {
-				v, n := protowire.ConsumeVarint(bytes)
-				if n < 0 {
-					return errNoGraph
-				}
-				if given, bytes = append(given, float64(int32(v))), bytes[n:]; len(given) > mostIntegers {
-					return errNoGraph
-				}
-			}
-			if len(given) > mostIntegers {
+			if s.given, bytes = append(s.given, float64(int32(v))), bytes[n:]; len(s.given) > mostIntegers {
 				return errNoGraph
 			}
 		}
-		return nil
-	}) != nil || kind != typeFloat && kind != typeInt32 {
-		return nil
-	}
-	if len(content) == 4*elements {
-		c.data = make([]float64, 0, elements)
-		for i := range elements {
-			bits := binary.LittleEndian.Uint32(content[4*i:])
-			if kind == typeFloat {
-				c.data = append(c.data, float64(math.Float32frombits(bits)))
-			} else {
-				c.data = append(c.data, float64(int32(bits)))
-			}
+		if len(s.given) > mostIntegers {
+			return errNoGraph
 		}
-		return c
 	}
-	// One value stands for all, and what stands for much isn't in the file.
-	if len(content) > 0 || len(given) != elements && len(given) != 1 {
+	return nil
+}
+
+// dimension takes a field of the shape's message: a dimension, whose size is at least 1 and not so large that the elements can't be counted.
+func (s *storedTensor) dimension(number protowire.Number, _ uint64, dim []byte) error {
+	if number != shapeDim {
 		return nil
 	}
-	if !t.affords(elements - len(given)) {
+	size := uint64(0)
+	if err := eachField(dim, func(number protowire.Number, integer uint64, _ []byte) error {
+		if number == dimSize {
+			size = integer
+		}
 		return nil
+	}); err != nil {
+		return err
 	}
-	c.data = given
-	for len(c.data) < elements {
-		c.data = append(c.data, given[0])
+	if size == 0 || size > maxKeras || s.elements > maxKeras/int(size) {
+		return errNoGraph
 	}
-	return c
+	s.shape, s.elements = append(s.shape, int(size)), s.elements*int(size)
+	return nil
+}
+
+// values are those of the content, which has four bytes for each element.
+func (s *storedTensor) values() []float64 {
+	data := make([]float64, 0, s.elements)
+	for i := range s.elements {
+		bits := binary.LittleEndian.Uint32(s.content[4*i:])
+		if s.kind == typeFloat {
+			data = append(data, float64(math.Float32frombits(bits)))
+		} else {
+			data = append(data, float64(int32(bits)))
+		}
+	}
+	return data
 }
 
 // weights is a constant of the given shape, each use of which the file has bytes for.
@@ -683,75 +701,33 @@ func (t *frozen) normalised(o *operator, depth int) (value, error) {
 
 // convolution is a convolution of one dimension, as TensorFlow has it: with an axis more, and with bases dealt out to several batches where its weights are apart.
 func (t *frozen) convolution(bias *operator, then *affine, depth int) (value, error) {
-	at := bias.inputs[0]
-	odd := fmt.Errorf("operator %q isn't a convolution of one dimension with a bias", bias.name)
-	together := t.is(at, 3, "BatchToSpaceND")
-	if together != nil {
-		at = together.inputs[0]
+	f, err := t.findConvolution(bias)
+	if err != nil {
+		return value{}, err
 	}
-	squeeze := t.is(at, 1, "Squeeze")
-	if squeeze == nil {
-		return value{}, odd
-	}
-	conv := t.is(squeeze.inputs[0], 2, "Conv2D")
-	if conv == nil {
-		return value{}, odd
-	}
-	expand := t.is(conv.inputs[0], 2, "ExpandDims")
-	if expand == nil {
-		return value{}, odd
-	}
-	if axis := t.constant(expand.inputs[1], 0); axis == nil || len(axis.data) != 1 || axis.data[0] != -3 && axis.data[0] != 1 {
-		return value{}, odd
-	}
-	from, dilation, padding := expand.inputs[0], 1, -1
-	if d := conv.integers("dilations"); len(d) > 0 {
-		if len(d) != 4 || d[0] != 1 || d[1] != 1 || d[3] != 1 || d[2] < 1 || d[2] > 1<<12 {
-			return value{}, odd
-		}
-		dilation = int(d[2])
-	}
-	if together != nil {
-		apart := t.is(from, 3, "SpaceToBatchND")
-		if apart == nil || dilation != 1 || conv.text("padding") != "VALID" {
-			return value{}, odd
-		}
-		one, two := t.constant(apart.inputs[1], 0), t.constant(together.inputs[1], 0)
-		if one == nil || two == nil || len(one.data) != 1 || !slices.Equal(one.data, two.data) || one.data[0] < 1 || one.data[0] > 1<<12 {
-			return value{}, odd
-		}
-		dilation = int(one.data[0])
-		if padding = t.padding(apart.inputs[2]); padding < 0 {
-			return value{}, fmt.Errorf("operator %q pads by what isn't understood", apart.name)
-		}
-		from = apart.inputs[0]
-	}
-	if s := conv.integers("strides"); len(s) != 4 || slices.ContainsFunc(s, func(v uint64) bool { return v != 1 }) || conv.text("data_format") != "NHWC" {
-		return value{}, fmt.Errorf("operator %q has steps, or channels first, which are not known", conv.name)
-	}
-	x, err := t.value(from, depth+1)
+	x, err := t.value(f.from, depth+1)
 	if err != nil {
 		return value{}, err
 	}
 	shape := []int{}
-	if c := t.constant(conv.inputs[1], 0); c != nil {
+	if c := t.constant(f.conv.inputs[1], 0); c != nil {
 		shape = c.shape
 	}
 	if len(shape) != 4 || shape[1] > 1<<12 {
-		return value{}, odd
+		return value{}, notConvolution(bias)
 	}
 	width, filters := shape[1], shape[3]
-	reach := (width - 1) * dilation
+	reach := (width - 1) * f.dilation
 	switch {
-	case together != nil && (2*padding == reach || padding == 0):
-		x.kept += reach - 2*padding
-	case together == nil && conv.text("padding") == "SAME" && reach%2 == 0:
-	case together == nil && conv.text("padding") == "VALID":
+	case f.dealt && (2*f.padding == reach || f.padding == 0):
+		x.kept += reach - 2*f.padding
+	case !f.dealt && f.conv.text("padding") == "SAME" && reach%2 == 0:
+	case !f.dealt && f.conv.text("padding") == "VALID":
 		x.kept += reach
 	default:
-		return value{}, fmt.Errorf("operator %q has the padding %q at width %d, which is not known", conv.name, conv.text("padding"), width)
+		return value{}, fmt.Errorf("operator %q has the padding %q at width %d, which is not known", f.conv.name, f.conv.text("padding"), width)
 	}
-	kernel, err := t.weights(conv.inputs[1], 1, width, x.channels, filters)
+	kernel, err := t.weights(f.conv.inputs[1], 1, width, x.channels, filters)
 	if err != nil {
 		return value{}, err
 	}
@@ -762,7 +738,69 @@ func (t *frozen) convolution(bias *operator, then *affine, depth int) (value, er
 	if then != nil && len(then.scale) != filters {
 		return value{}, fmt.Errorf("operator %q has %d channels, and %d are normalised", bias.name, filters, len(then.scale))
 	}
-	return convolve(t.g, bias.name, x, kernel, biases, width, dilation, then)
+	return convolve(t.g, bias.name, x, kernel, biases, width, f.dilation, then)
+}
+
+// foundConvolution is what operators before that of a bias make a convolution of one dimension of.
+type foundConvolution struct {
+	from     string    // its input
+	conv     *operator // of two dimensions
+	dilation int
+	dealt    bool // bases are dealt out to as many batches as its weights are apart
+	padding  int  // where they are
+}
+
+func notConvolution(bias *operator) error {
+	return fmt.Errorf("operator %q isn't a convolution of one dimension with a bias", bias.name)
+}
+
+// findConvolution follows the inputs of a bias back to what is convolved.
+func (t *frozen) findConvolution(bias *operator) (f foundConvolution, err error) {
+	at, odd := bias.inputs[0], notConvolution(bias)
+	together := t.is(at, 3, "BatchToSpaceND")
+	if together != nil {
+		at = together.inputs[0]
+	}
+	squeeze := t.is(at, 1, "Squeeze")
+	if squeeze == nil {
+		return f, odd
+	}
+	if f.conv = t.is(squeeze.inputs[0], 2, "Conv2D"); f.conv == nil {
+		return f, odd
+	}
+	expand := t.is(f.conv.inputs[0], 2, "ExpandDims")
+	if expand == nil {
+		return f, odd
+	}
+	if axis := t.constant(expand.inputs[1], 0); axis == nil || len(axis.data) != 1 || axis.data[0] != -3 && axis.data[0] != 1 {
+		return f, odd
+	}
+	f.from, f.dilation, f.padding = expand.inputs[0], 1, -1
+	if d := f.conv.integers("dilations"); len(d) > 0 {
+		if len(d) != 4 || d[0] != 1 || d[1] != 1 || d[3] != 1 || d[2] < 1 || d[2] > 1<<12 {
+			return f, odd
+		}
+		f.dilation = int(d[2])
+	}
+	if together != nil {
+		apart := t.is(f.from, 3, "SpaceToBatchND")
+		if apart == nil || f.dilation != 1 || f.conv.text("padding") != "VALID" {
+			return f, odd
+		}
+		one, two := t.constant(apart.inputs[1], 0), t.constant(together.inputs[1], 0)
+		if one == nil || two == nil || len(one.data) != 1 || !slices.Equal(one.data, two.data) || one.data[0] < 1 || one.data[0] > 1<<12 {
+			return f, odd
+		}
+		f.dealt, f.dilation = true, int(one.data[0])
+		if f.padding = t.padding(apart.inputs[2]); f.padding < 0 {
+			return f, fmt.Errorf("operator %q pads by what isn't understood", apart.name)
+		}
+		f.from = apart.inputs[0]
+	}
+	if s := f.conv.integers("strides"); len(s) != 4 || slices.ContainsFunc(s, func(v uint64) bool { return v != 1 }) || f.conv.text("data_format") != "NHWC" {
+		return f, fmt.Errorf("operator %q has steps, or channels first, which are not known", f.conv.name)
+	}
+	return f, nil
 }
 
 // padding is how many bases are put before the first one, and behind the last, where bases are dealt out to batches: the one constant of the shape [1, 2] that the
