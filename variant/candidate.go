@@ -22,15 +22,7 @@ type candidate struct {
 	ploidy     Ploidy
 	run        int // homopolymer that the change is in or beside, in bases
 
-	// Of a complex allele: the changes that it is made of, and the most doubtful of them.
-	parts   []candidate
-	weakest int
-	// Of a complex allele and those without its doubtful changes, which are there in case a
-	// network doesn't believe in these: a number of their own, from 1, and how many of the
-	// changes are left out.
-	nest, level int
-	sole        bool // the nest is in place of the two of the cluster, in case a network doesn't believe in one of these
-	cluster     int  // in which it competed
+	makeUp
 
 	prior float64 // probability of the allele
 	// How often reads of the reference agree on the allele, and of the allele on
@@ -38,6 +30,24 @@ type candidate struct {
 	sys   [2]systematic
 	rates [2][2]float64 // of confusion of a substitution, [hypothesis][strand]
 
+	readings
+	outcome
+}
+
+// makeUp is what a complex allele is made of.
+type makeUp struct {
+	parts   []candidate // its changes
+	weakest int         // the most doubtful of them
+	// Of it and those without its doubtful changes, which are there in case a
+	// network doesn't believe in these: a number of their own, from 1, and how many of the
+	// changes are left out.
+	nest, level int
+	sole        bool // the nest is in place of the two of the cluster, in case a network doesn't believe in one of these
+	cluster     int  // in which it competed
+}
+
+// readings are what reads say of an allele against the others of its cluster.
+type readings struct {
 	reads    []support // that span the window, in canonical order
 	whole    []support // of one of a nest: the same against haplotypes that have nothing of the nest
 	rival    []support // the same against another haplotype without the allele; nil: there is none
@@ -49,7 +59,10 @@ type candidate struct {
 	company  company   // in its cluster
 
 	lengths *opinion // of an allele that is evaluated by lengths of a homopolymer
+}
 
+// outcome is what the reads' evidence of an allele comes to.
+type outcome struct {
 	logOdds float64 // natural log of its posterior odds by the analytic model
 	depth   int
 	// Reads per strand that prefer the reference, the allele, and an allele that

@@ -129,7 +129,12 @@ func (r *Region) compete(m *matrix, model *errorModel, cluster []candidate, pain
 		cluster[i].company = l.company(cluster, i)
 	}
 
-	reads := r.alignSpanning(m, model, l, lo, hi)
+	g := &r.work.aligner
+	g.begin(model)
+	for _, seq := range l.seqs {
+		g.add(seq)
+	}
+	reads := r.alignSpanning(m, lo, hi, nil)
 	r.work.totals = reads.regrets(r.work.totals[:0])
 	of := &contest{haplotypes: l, rows: slices.Clone(reads.rows)}
 	for n := range reads.rows {
@@ -179,15 +184,15 @@ func (s *spanningReads) regrets(totals []int64) []int64 {
 	return totals
 }
 
-// alignSpanning aligns the reads that span [lo, hi) to the haplotypes there.
-func (r *Region) alignSpanning(m *matrix, model *errorModel, l *lattice, lo, hi int) *spanningReads {
+// alignSpanning aligns the reads that span [lo, hi), of the given rows only if those aren't nil, to the
+// haplotypes that were added to the aligner.
+func (r *Region) alignSpanning(m *matrix, lo, hi int, among []int) *spanningReads {
 	g := &r.work.aligner
-	g.begin(model)
-	for _, seq := range l.seqs {
-		g.add(seq)
-	}
 	rows, offsets := r.work.rows[:0], r.work.offsets[:0]
 	for i := range m.rows {
+		if _, is := slices.BinarySearch(among, i); among != nil && !is {
+			continue
+		}
 		if w := &m.rows[i]; g.setQuery(w, lo-m.lo, hi-m.lo) {
 			rows, offsets = append(rows, i), append(offsets, g.offset(w.seg.reverse))
 		}

@@ -310,23 +310,14 @@ func (r *Region) weakest(m *matrix, model *errorModel, parts []candidate, rows [
 			g.add(spell(r.contig.Seq, lo, hi, parts[i:i+1]))
 		}
 	}
-	offsets, spanning := r.work.offsets[:0], r.work.rows[:0]
-	for row := range m.rows {
-		if _, asked := slices.BinarySearch(rows, row); rows != nil && !asked {
-			continue
-		}
-		if w := &m.rows[row]; g.setQuery(w, lo-m.lo, hi-m.lo) {
-			offsets, spanning = append(offsets, g.offset(w.seg.reverse)), append(spanning, row)
-		}
-	}
-	r.work.offsets, r.work.rows = offsets, spanning
+	reads := r.alignSpanning(m, lo, hi, rows)
 	odds = math.Inf(1)
 	least := math.Inf(1)
 	for i := range parts {
 		p, e := &parts[i], &r.work.evidence
 		e.reset()
-		for n, row := range spanning {
-			costs := g.costs[offsets[n]:][:g.count]
+		for n, row := range reads.rows {
+			costs := reads.costs(n)
 			reference, with, others := costs[0], costs[1], costs[2+i]
 			if !all {
 				others = costs[2+2*i]
@@ -408,7 +399,7 @@ func (r *Region) join(parts []candidate, weakest, least int) (candidate, bool) {
 	}
 	c := candidate{
 		pos: from, ref: string(ref[from:to]), alt: seq, from: from, to: to, seq: seq, start: from, end: to,
-		parts: parts, weakest: weakest,
+		makeUp: makeUp{parts: parts, weakest: weakest},
 	}
 	w := c.likest()
 	c.run, c.sys, c.rates, c.prior = w.run, w.sys, w.rates, w.prior

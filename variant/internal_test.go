@@ -482,7 +482,7 @@ func TestStrandPhred(t *testing.T) {
 		{[2]int{5, 5}, [2]int{5, 5}, 1},
 		{[2]int{0, 0}, [2]int{7, 3}, 1},
 	} {
-		c := candidate{altReads: tc.alt, refReads: tc.ref}
+		c := candidate{outcome: outcome{altReads: tc.alt, refReads: tc.ref}}
 		if got, want := strandPhred(&c), -10*math.Log10(tc.p); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%v against %v: %g, want %g", tc.alt, tc.ref, got, want)
 		}

@@ -9,7 +9,7 @@ func TestMinor(t *testing.T) {
 	few := &errorModel{gapRate: 0.01}
 	rates := [2]float64{0.005, 0.01}
 	at := func(alt, all [2]int) *candidate {
-		c := &candidate{ref: "A", alt: "G", seq: "G", to: 1, ploidy: Mixture, prior: 1e-3 / 3, altReads: alt, depth: all[0] + all[1]}
+		c := &candidate{ref: "A", alt: "G", seq: "G", to: 1, ploidy: Mixture, prior: 1e-3 / 3, outcome: outcome{altReads: alt, depth: all[0] + all[1]}}
 		c.refReads = [2]int{all[0] - alt[0], all[1] - alt[1]}
 		c.rates[0], c.sys[0] = rates, confused(rates, correlation)
 		return c
@@ -78,7 +78,7 @@ func TestMinor(t *testing.T) {
 func TestThinned(t *testing.T) {
 	segments := []segment{{}, {reverse: true}}
 	e := &encoder{m: &matrix{rows: []row{{seg: &segments[0]}, {seg: &segments[1]}}}, cfg: &Config{Ploidy: Diploid}}
-	c := &candidate{ploidy: Mixture, paint: &painting{}}
+	c := &candidate{ploidy: Mixture, readings: readings{paint: &painting{}}}
 	for i := range 600 {
 		s := support{row: i % 2, llr: -4}
 		if i%5 == 0 {
