@@ -43,37 +43,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Next returns the next read, the caller's to keep; io.EOF ends the file. Any other
 // error says in which line the file is broken, and reading ends there.
 func (r *Reader) Next() (*Read, error) {
-	header, err := r.next()
-	for err == nil && len(header) == 0 { // blank lines at the end of the file
-		if header, err = r.next(); err == nil && len(header) > 0 {
-			return nil, r.fault("a blank line stands before it")
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return nil, io.EOF
-	}
+	read, err := r.header()
 	if err != nil {
 		return nil, err
-	}
-	if header[0] != '@' {
-		switch {
-		case r.line == 1 && header[0] == '>':
-			return nil, r.fault("this is FASTA: FASTQ is needed, with qualities")
-		case r.line == 1 && bytes.HasPrefix(header, []byte("BAM\x01")):
-			return nil, r.fault("this is BAM, not FASTQ")
-		}
-		return nil, r.fault("a record begins with %q, want '@'", header[0])
-	}
-	name, description, _ := bytes.Cut(bytes.ReplaceAll(header[1:], []byte("\t"), []byte(" ")), []byte(" "))
-	if len(name) == 0 {
-		return nil, r.fault("a record without a name")
-	}
-	if i := bytes.IndexFunc(name, unicode.IsControl); i >= 0 {
-		return nil, r.fault("a name has %q in it", name[i])
-	}
-	read := &Read{Name: string(name)}
-	if len(description) > 0 {
-		read.Description = string(bytes.TrimRight(header[1+len(name)+1:], blanks))
 	}
 	seq, err := r.more(read, "sequence")
 	if err != nil {
@@ -108,6 +80,43 @@ func (r *Reader) Next() (*Read, error) {
 			return nil, r.fault("read %s: %q is no quality", clip(read.Name), q)
 		}
 		read.Qualities[i] = q - '!'
+	}
+	return read, nil
+}
+
+// header reads the line that a record begins with: its name and description. io.EOF says that there is none.
+func (r *Reader) header() (*Read, error) {
+	header, err := r.next()
+	for err == nil && len(header) == 0 { // blank lines at the end of the file
+		if header, err = r.next(); err == nil && len(header) > 0 {
+			return nil, r.fault("a blank line stands before it")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	if header[0] != '@' {
+		switch {
+		case r.line == 1 && header[0] == '>':
+			return nil, r.fault("this is FASTA: FASTQ is needed, with qualities")
+		case r.line == 1 && bytes.HasPrefix(header, []byte("BAM\x01")):
+			return nil, r.fault("this is BAM, not FASTQ")
+		}
+		return nil, r.fault("a record begins with %q, want '@'", header[0])
+	}
+	name, description, _ := bytes.Cut(bytes.ReplaceAll(header[1:], []byte("\t"), []byte(" ")), []byte(" "))
+	if len(name) == 0 {
+		return nil, r.fault("a record without a name")
+	}
+	if i := bytes.IndexFunc(name, unicode.IsControl); i >= 0 {
+		return nil, r.fault("a name has %q in it", name[i])
+	}
+	read := &Read{Name: string(name)}
+	if len(description) > 0 {
+		read.Description = string(bytes.TrimRight(header[1+len(name)+1:], blanks))
 	}
 	return read, nil
 }

@@ -127,29 +127,7 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 			break
 		}
 	}
-	known := annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
-		for _, v := range variants {
-			for i := range v.Annotation.Known {
-				if !yield(&v.Annotation.Known[i]) {
-					return
-				}
-			}
-		}
-	})
-	known.Declare(header)
-	scores := annotate.ScoreInfoOf(func(yield func(*annotate.Score) bool) {
-		for _, v := range variants {
-			for i := range v.Annotation.Scores {
-				if !yield(&v.Annotation.Scores[i]) {
-					return
-				}
-			}
-		}
-	})
-	scores.Declare(header)
-	if slices.ContainsFunc(variants, func(v *event.Variant) bool { return v.Call.CarryOver != nil }) {
-		carryover.Declare(header)
-	}
+	info := declareInfo(header, variants)
 	out, err := vcf.NewWriter(w, header)
 	if err != nil {
 		return err
@@ -161,45 +139,86 @@ func WriteVCF(w io.Writer, g *genome.Genome, sample string, caller variant.Confi
 		events[calls[i]] = v
 	}
 	for _, site := range variant.VCFSites(calls) {
-		rec := site.Record
-		var csq []byte
-		for i, c := range site.Calls {
-			if c == nil {
-				continue
-			}
-			ann := named(events[c].Annotation, annotate.AlleleName(rec.Ref, rec.Alt[i]))
-			if entries := ann.AppendCSQ(nil); len(csq) > 0 && len(entries) > 0 {
-				csq = append(append(csq, ','), entries...)
-			} else {
-				csq = append(csq, entries...)
-			}
-		}
-		if len(csq) > 0 {
-			rec.Info.Set("CSQ", string(csq))
-		}
-		known.Set(rec, func(alt int) []annotate.Known {
-			if c := site.Calls[alt]; c != nil {
-				return events[c].Annotation.Known
-			}
-			return nil
-		})
-		scores.Set(rec, func(alt int) []annotate.Score {
-			if c := site.Calls[alt]; c != nil {
-				return events[c].Annotation.Scores
-			}
-			return nil
-		})
-		carryover.Mark(rec, func(alt int) *carryover.Assessment {
-			if c := site.Calls[alt]; c != nil {
-				return assessmentOf(events[c])
-			}
-			return nil
-		})
-		if err := out.Write(rec); err != nil {
+		info.set(&site, events)
+		if err := out.Write(site.Record); err != nil {
 			return err
 		}
 	}
 	return out.Flush()
+}
+
+// variantInfo is what INFO says of the alleles of a file besides what calling does.
+type variantInfo struct {
+	known  *annotate.KnownInfo
+	scores *annotate.ScoreInfo
+}
+
+// declareInfo declares what the variants of a file have.
+func declareInfo(header *vcf.Header, variants []*event.Variant) variantInfo {
+	info := variantInfo{
+		known: annotate.KnownInfoOf(func(yield func(*annotate.Known) bool) {
+			for _, v := range variants {
+				for i := range v.Annotation.Known {
+					if !yield(&v.Annotation.Known[i]) {
+						return
+					}
+				}
+			}
+		}),
+		scores: annotate.ScoreInfoOf(func(yield func(*annotate.Score) bool) {
+			for _, v := range variants {
+				for i := range v.Annotation.Scores {
+					if !yield(&v.Annotation.Scores[i]) {
+						return
+					}
+				}
+			}
+		}),
+	}
+	info.known.Declare(header)
+	info.scores.Declare(header)
+	if slices.ContainsFunc(variants, func(v *event.Variant) bool { return v.Call.CarryOver != nil }) {
+		carryover.Declare(header)
+	}
+	return info
+}
+
+// set says of the alleles of a record what their events say; one without a call has no event.
+func (v *variantInfo) set(site *variant.VCFSite, events map[*streampb.Call]*event.Variant) {
+	rec := site.Record
+	var csq []byte
+	for i, c := range site.Calls {
+		if c == nil {
+			continue
+		}
+		ann := named(events[c].Annotation, annotate.AlleleName(rec.Ref, rec.Alt[i]))
+		if entries := ann.AppendCSQ(nil); len(csq) > 0 && len(entries) > 0 {
+			csq = append(append(csq, ','), entries...)
+		} else {
+			csq = append(csq, entries...)
+		}
+	}
+	if len(csq) > 0 {
+		rec.Info.Set("CSQ", string(csq))
+	}
+	v.known.Set(rec, func(alt int) []annotate.Known {
+		if c := site.Calls[alt]; c != nil {
+			return events[c].Annotation.Known
+		}
+		return nil
+	})
+	v.scores.Set(rec, func(alt int) []annotate.Score {
+		if c := site.Calls[alt]; c != nil {
+			return events[c].Annotation.Scores
+		}
+		return nil
+	})
+	carryover.Mark(rec, func(alt int) *carryover.Assessment {
+		if c := site.Calls[alt]; c != nil {
+			return assessmentOf(events[c])
+		}
+		return nil
+	})
 }
 
 // declareStatus has a header say whether the variants of the file are final.

@@ -196,25 +196,7 @@ func (a *Alignments) regions(ctx context.Context, cfg variant.Config, emit func(
 
 // run passes what work makes of every region to emit.
 func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *variant.Workspace) (*Region, error), emit func(*Region) error) (Counts, error) {
-	c := caller{
-		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
-		agreement: make([]agreement, len(a.contigs)),
-	}
-	c.basecallers = variant.NewBasecallers(opts.Variant.Network, opts.NetworkName)
-	c.opts.Variant.Basecallers = c.basecallers
-	c.groupModels, c.numbers = make(map[string]string), make(map[string]uint32)
-	for _, line := range a.records.Lines() {
-		if hts.Is(line, "@RG") {
-			id, model := input.GroupModel(line)
-			c.groupModels[id] = model
-			if opts.RunsByFlowCell && a.runs[id] == "" {
-				a.runs[id], _ = hts.Field(line, "PU")
-			}
-		}
-	}
-	if opts.Sample != "" {
-		c.groups = a.groupsOf(opts.Sample)
-	}
+	c := a.newCaller(opts)
 	if err := a.known(opts.Targets); err != nil {
 		return c.n, err
 	}
@@ -267,6 +249,29 @@ func (a *Alignments) run(ctx context.Context, opts Options, work func(*job, *var
 	err := group.Wait()
 	c.n.Regions = c.emitted
 	return c.n, err
+}
+
+// newCaller is what calls from the alignments that the options choose.
+func (a *Alignments) newCaller(opts Options) *caller {
+	c := &caller{
+		alignments: a, opts: opts, plan: newPlan(a.Contigs(), opts.Targets), states: make(map[int]*variant.Region),
+		agreement: make([]agreement, len(a.contigs)), basecallers: variant.NewBasecallers(opts.Variant.Network, opts.NetworkName),
+		groupModels: make(map[string]string), numbers: make(map[string]uint32),
+	}
+	c.opts.Variant.Basecallers = c.basecallers
+	for _, line := range a.records.Lines() {
+		if hts.Is(line, "@RG") {
+			id, model := input.GroupModel(line)
+			c.groupModels[id] = model
+			if opts.RunsByFlowCell && a.runs[id] == "" {
+				a.runs[id], _ = hts.Field(line, "PU")
+			}
+		}
+	}
+	if opts.Sample != "" {
+		c.groups = a.groupsOf(opts.Sample)
+	}
+	return c
 }
 
 // known checks that every contig that may be called is there.
@@ -404,25 +409,30 @@ func isDuplexParent(rec *sam.Record) bool {
 	return ok && pair == -1
 }
 
-// take applies a record that is mapped.
-func (c *caller) take(rec *sam.Record) error {
-	contig := c.alignments.contigs[rec.Ref.ID()]
+// passesOver reports whether a record isn't one to call from, and counts why.
+func (c *caller) passesOver(rec *sam.Record, contig *genome.Contig) bool {
 	length, _ := rec.Cigar.Lengths()
 	switch {
 	case rec.Flags&sam.Secondary != 0:
 		c.n.Secondary++
-		return nil
 	case rec.Flags&(sam.Duplicate|sam.QCFail) != 0 || isDuplexParent(rec):
 		c.n.Duplicates++
-		return nil
 	case c.groups != nil && !c.groups[group(rec)]:
 		c.n.OtherSamples++
-		return nil
 	case contig == nil || !c.plan.touches(contig, rec.Pos, rec.Pos+length):
 		c.n.Elsewhere++
-		return nil
 	case rec.Seq.Length == 0:
 		c.n.WithoutBases++
+	default:
+		return false
+	}
+	return true
+}
+
+// take applies a record that is mapped.
+func (c *caller) take(rec *sam.Record) error {
+	contig := c.alignments.contigs[rec.Ref.ID()]
+	if c.passesOver(rec, contig) {
 		return nil
 	}
 	read, alignment, err := c.alignments.parse(rec, contig)

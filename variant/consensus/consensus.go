@@ -273,25 +273,24 @@ func (c *Consensus) variant(at *contig, rec *vcf.Record, sample int, genotype vc
 	}
 	switch {
 	case len(spelt) > 1 && equal && c.cfg.Ambiguous != Major:
-		letters := []byte(strings.Repeat("N", len(rec.Ref)))
-		if c.cfg.Ambiguous == IUPAC {
-			for i := range letters {
-				letters[i] = letter(spelt, i)
-			}
-		} else {
-			for i := range letters {
-				if l := letter(spelt, i); strings.IndexByte("ACGT", l) >= 0 {
-					letters[i] = l
-				}
-			}
-		}
-		at.edits = append(at.edits, edit{span: here, bases: letters})
+		at.edits = append(at.edits, edit{span: here, bases: c.ambiguous(spelt)})
 	case alleles[0] > 0: // the first is what most reads show
 		changed, bases := trim(here.start, rec.Ref, spelt[0])
 		at.edits = append(at.edits, edit{span: changed, bases: bases})
 		at.seen.Applied++
 	}
 	return nil
+}
+
+// ambiguous spells alleles of the same length as one: with IUPAC's letters, or N where they differ.
+func (c *Consensus) ambiguous(alleles []string) []byte {
+	letters := []byte(strings.Repeat("N", len(alleles[0])))
+	for i := range letters {
+		if l := letter(alleles, i); c.cfg.Ambiguous == IUPAC || strings.IndexByte("ACGT", l) >= 0 {
+			letters[i] = l
+		}
+	}
+	return letters
 }
 
 func isAlternate(allele int) bool { return allele > 0 }

@@ -257,16 +257,9 @@ type StreamResult struct {
 // CompareStream compares what a stream has published, at its end and at a number of moments before, with the
 // truth, whose records are all held in memory. name is the stream's, for errors.
 func CompareStream(ctx context.Context, g *genome.Genome, truthSet Set, name string, h *History, moments int, opts Options) (*StreamResult, error) {
-	kept := &held{header: truthSet.Records.Header()}
-	for {
-		rec, err := truthSet.Records.Next()
-		if err == io.EOF { //nolint:errorlint // Records say their end so; a fault may have io.EOF inside
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", truthSet.Name, err)
-		}
-		kept.records = append(kept.records, rec)
+	kept, err := hold(truthSet)
+	if err != nil {
+		return nil, err
 	}
 	against := func(revisions []*Revision, opts Options) (*Result, map[*vcf.Record]*Revision, error) {
 		set := truthSet
@@ -323,6 +316,21 @@ func CompareStream(ctx context.Context, g *genome.Genome, truthSet Set, name str
 		})
 	}
 	return result, nil
+}
+
+// hold reads all records of a set into memory.
+func hold(s Set) (*held, error) {
+	kept := &held{header: s.Records.Header()}
+	for {
+		rec, err := s.Records.Next()
+		if err == io.EOF { //nolint:errorlint // Records say their end so; a fault may have io.EOF inside
+			return kept, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		kept.records = append(kept.records, rec)
+	}
 }
 
 // arrival finds when the right calls were there.
