@@ -114,21 +114,9 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 	if err := p.profile.Serve(server, logger); err != nil {
 		return err
 	}
-	var report atomic.Pointer[func() sources.Report]
-	server.Handle("GET /status", sources.Handler(func() sources.Report {
-		if newReport := report.Load(); newReport != nil {
-			return (*newReport)()
-		}
-		return sources.Report{Version: 1, Time: time.Now(), Sources: []sources.Status{}}
-	}))
 	c := &connection{
 		process: p, topics: stream.NewTopics(p.kafka.Prefix), registry: registry, meters: newMeters(registry), logger: logger, tracer: tracer,
-		ready: func() { ready.Store(true) },
-		serve: func(s *sources.Supervisor, f *sources.File) {
-			registry.MustRegister(sources.NewCollector(s, f))
-			newReport := func() sources.Report { return sources.NewReport(s, f) }
-			report.Store(&newReport)
-		},
+		ready: func() { ready.Store(true) }, serve: serveStatus(server, registry),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stopServing := context.WithCancel(ctx)
@@ -146,6 +134,22 @@ func (p *process) attach(ctx context.Context, waiting string, fn func(context.Co
 		return fn(ctx, c)
 	})
 	return group.Wait()
+}
+
+// serveStatus serves the status of sources, of none until the returned function is called, which registers their metrics, too.
+func serveStatus(server *ops.Server, registry *prometheus.Registry) func(*sources.Supervisor, *sources.File) {
+	var report atomic.Pointer[func() sources.Report]
+	server.Handle("GET /status", sources.Handler(func() sources.Report {
+		if newReport := report.Load(); newReport != nil {
+			return (*newReport)()
+		}
+		return sources.Report{Version: 1, Time: time.Now(), Sources: []sources.Status{}}
+	}))
+	return func(s *sources.Supervisor, f *sources.File) {
+		registry.MustRegister(sources.NewCollector(s, f))
+		newReport := func() sources.Report { return sources.NewReport(s, f) }
+		report.Store(&newReport)
+	}
 }
 
 // report has the process report its state for the live page until the returned

@@ -148,35 +148,20 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 	checks, report := time.NewTicker(checkInterval), time.NewTicker(reportInterval)
 	defer checks.Stop()
 	defer report.Stop()
+	e := runEnd{}
 	received := time.Now() // when something came
 	probed := received     // when it was certain that the connection is there
-	var ending time.Time   // since when the run or its signal is known to be over
-	var ended error        // why no more signal comes
-	over := false
 	for {
 		n, err := t.drain(in, to)
 		if n > 0 {
 			t.position.sound()
 			received, probed = time.Now(), time.Now()
 		}
-		if err != nil && isKafka(err) {
+		if err != nil && !e.accepts(err) {
 			return err
 		}
-		switch {
-		case err == nil || ended != nil:
-		case !over && !mayBeOver(err):
+		if err := e.reached(); err != nil {
 			return err
-		default:
-			ended = err
-			if ending.IsZero() {
-				ending = time.Now()
-			}
-		}
-		if over && ended != nil || !ending.IsZero() && time.Since(ending) > grace {
-			if over {
-				return errOver
-			}
-			return ended
 		}
 		message, later := t.control.next(t.reads)
 		outbox := t.control.outbox(message)
@@ -194,11 +179,8 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 			switch {
 			case !alive:
 				states = nil // the signal's own connection shows whether MinKNOW is there
-			case (info.GetRunId() != t.run.GetId() || !under(info)) && !over:
-				over = true
-				if ending.IsZero() {
-					ending = time.Now()
-				}
+			case (info.GetRunId() != t.run.GetId() || !under(info)) && !e.over:
+				e.runOver()
 				t.log.Info("MinKNOW has ended the run", "reason", strings.ToLower(info.GetStopReason().String()))
 			}
 		case <-checks.C:
@@ -215,6 +197,53 @@ func (t *taker) loop(ctx context.Context, conn *grpc.ClientConn, in *inbox, stat
 			}
 		}
 	}
+}
+
+// runEnd is what is known of a run's end. MinKNOW says in two places that a run is over, in its states and by ending
+// the stream of signal, and in either order: the loop waits for the other one a while.
+type runEnd struct {
+	over   bool      // the states say so
+	signal error     // why no more signal comes
+	since  time.Time // when the first of both was known
+}
+
+func (e *runEnd) runOver() {
+	e.over = true
+	e.begin()
+}
+
+func (e *runEnd) begin() {
+	if e.since.IsZero() {
+		e.since = time.Now()
+	}
+}
+
+// accepts reports whether an error of draining may be the signal's end with the run, and takes it for that.
+func (e *runEnd) accepts(err error) bool {
+	switch {
+	case isKafka(err):
+		return false
+	case e.signal != nil:
+		return true
+	case !e.over && !mayBeOver(err):
+		return false
+	}
+	e.signal = err
+	e.begin()
+	return true
+}
+
+// reached is why the loop ends; nil: it goes on.
+func (e *runEnd) reached() error {
+	switch {
+	case e.over && e.signal != nil:
+		return errOver
+	case e.since.IsZero() || time.Since(e.since) <= grace:
+		return nil
+	case e.over:
+		return errOver
+	}
+	return e.signal
 }
 
 // mayBeOver reports whether the signal may have ended with the run, which MinKNOW
