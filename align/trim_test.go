@@ -41,7 +41,7 @@ func columns(a *Alignment) []column {
 }
 
 // Trimmed by columns one after the other, the slow way, an alignment is the same.
-func TestTrim(t *testing.T) {
+func TestTrimmedAlignmentIsThatOfTrimmingByColumns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		a := &Alignment{Start: 100, Reverse: rng.IntN(2) == 1, QueryStart: rng.IntN(20)}

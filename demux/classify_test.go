@@ -57,9 +57,9 @@ func classifiers(tb testing.TB) func(kit string, bothEnds bool) *Classifier {
 	}
 }
 
-// TestGolden: the results for reads with known barcodes, and all intermediate numbers, are
+// TestNumbersAreThoseOfEdlib: the results for reads with known barcodes, and all intermediate numbers, are
 // those of an implementation over edlib.
-func TestGolden(t *testing.T) {
+func TestNumbersAreThoseOfEdlib(t *testing.T) {
 	classifier := classifiers(t)
 	for i, g := range readGolden(t) {
 		c := classifier(g.kit, g.bothEnds)

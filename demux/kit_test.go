@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKits opens every kit and checks what no table may have: two barcodes of a kit that
+// TestBarcodesOfAKitAreUnlike opens every kit and checks what no table may have: two barcodes of a kit that
 // are nearly alike, or one that is unlike what its name says.
-func TestKits(t *testing.T) {
+func TestBarcodesOfAKitAreUnlike(t *testing.T) {
 	names := KitNames()
 	require.Greater(t, len(names), 30)
 	for _, name := range names {

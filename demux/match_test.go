@@ -56,9 +56,9 @@ func randomBases(rng *rand.Rand, letters string, n int) string {
 	return string(out)
 }
 
-// TestFind: bit-vectors say what the definition says, for patterns of one word and of
+// TestBitVectorsFindWhatTheDefinitionDoes: bit-vectors say what the definition says, for patterns of one word and of
 // several, with and without N, also where much of them is in the text.
-func TestFind(t *testing.T) {
+func TestBitVectorsFindWhatTheDefinitionDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 400 {
 		pattern := randomBases(rng, "ACGTACGTN", 1+rng.IntN(maxPattern))

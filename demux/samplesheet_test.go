@@ -14,7 +14,7 @@ run_1,SQK-RBK114-24,FAX002,X2,patient-3,barcode01
 run_1,SQK-RBK114-24,FAX001,,,barcode03
 `
 
-func TestSheet(t *testing.T) {
+func TestSheetNamesSamplesByBarcode(t *testing.T) {
 	s, err := ParseSheet(strings.NewReader("\ufeff" + sheetText))
 	require.NoError(t, err)
 	require.Equal(t, []string{"barcode01", "barcode02", "barcode03"}, s.Barcodes())

@@ -14,9 +14,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TestFeed sends reads through a cluster whose operations fail in every way, in
+// TestEachChunkIsSentOnceWhateverFails sends reads through a cluster whose operations fail in every way, in
 // processes that die at any of them: each chunk is there once, in order.
-func TestFeed(t *testing.T) {
+func TestEachChunkIsSentOnceWhateverFails(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))

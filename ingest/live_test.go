@@ -16,11 +16,11 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TestLive: Kafka goes away for long under a source that can't wait, and the
+// TestLossesAreCountedWhileKafkaIsAway: Kafka goes away for long under a source that can't wait, and the
 // process dies meanwhile. What finds no space is lost, counted, and shows as a
 // gap; what was durable when the process died arrives, as does everything that
 // was taken later: once and in order.
-func TestLive(t *testing.T) {
+func TestLossesAreCountedWhileKafkaIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kafka := newFakeKafka()
 		var away bool

@@ -15,9 +15,9 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
-// TestLives: runs of one process begin and end at any time. One stays in the spool
+// TestRunsOfOneProcessComeAndGo: runs of one process begin and end at any time. One stays in the spool
 // when the process ends, and the next process knows of it.
-func TestLives(t *testing.T) {
+func TestRunsOfOneProcessComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kafka := newFakeKafka()
 		var away atomic.Bool

@@ -10,7 +10,7 @@ import (
 
 // Chunks that are lost on the way are the same ones each time, never a read's last, and
 // about as many as were asked for.
-func TestLossy(t *testing.T) {
+func TestTheSameChunksAreLostEachTime(t *testing.T) {
 	run := &signal.Run{ID: "run", SampleRate: 1000}
 	rec := &fakeRecording{runs: []*signal.Run{run}, reads: []signal.Read{
 		{ID: "one", Run: run, Channel: 1, NumSamples: 400_000}, {ID: "two", Run: run, Channel: 2, NumSamples: 400_500},

@@ -73,9 +73,9 @@ func closeTo(a, b float32) bool {
 	return math.Abs(float64(a-b)) <= 1e-6*math.Max(1, math.Abs(float64(b)))
 }
 
-// TestGolden compares with what ONT's pod5 and the SLOW5 authors' pyslow5 read;
+// TestFilesHoldWhatPod5AndPyslow5Read compares with what ONT's pod5 and the SLOW5 authors' pyslow5 read;
 // see testdata/generate.py.
-func TestGolden(t *testing.T) {
+func TestFilesHoldWhatPod5AndPyslow5Read(t *testing.T) {
 	data := recordings(t)
 	raw, err := os.ReadFile("testdata/golden.tsv")
 	if err != nil {
@@ -237,7 +237,7 @@ func TestSameReadsFromLargerFiles(t *testing.T) {
 // TestEveryFileReadsOrIsRefused: no file may crash, and an error is one line that
 // begins with the file's name. z2, aux_field_wrong_type and
 // primary_field_wrong_type carry the names of broken FAST5 files, but the
-// converter mended them: ONT's reader and ours read them alike (TestGolden).
+// converter mended them: ONT's reader and ours read them alike (TestFilesHoldWhatPod5AndPyslow5Read).
 func TestEveryFileReadsOrIsRefused(t *testing.T) {
 	data := filepath.Join(recordings(t), "formats")
 	refused := map[string]string{
@@ -311,10 +311,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDamage cuts files short everywhere and flips bits all over. What is cut is
+// TestDamageIsOneLineThatNamesTheFile cuts files short everywhere and flips bits all over. What is cut is
 // refused; what is flipped is refused or read, as neither format has checksums, but
 // never crashes, and every error is one line that names the file.
-func TestDamage(t *testing.T) {
+func TestDamageIsOneLineThatNamesTheFile(t *testing.T) {
 	for _, name := range []string{"three_vbz.pod5", "three_uncompressed.pod5", "three_none_none.blow5", "three_zlib_svb.blow5", "three_zstd_svb.blow5", "three_none_exzd.blow5", "three_vbz.fast5", "three_gzip.fast5"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

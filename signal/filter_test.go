@@ -24,8 +24,8 @@ func set(ids ...string) map[string]struct{} {
 	return m
 }
 
-// TestSelect compares an index with a filter to a pass over all reads.
-func TestSelect(t *testing.T) {
+// TestFilterIsThatOfAPassOverAllReads compares an index with a filter to a pass over all reads.
+func TestFilterIsThatOfAPassOverAllReads(t *testing.T) {
 	many := gunzip(t, "testdata/many.pod5.gz")
 	paths := []string{many, "testdata/three_zlib_svb.blow5"}
 	all := func() *signal.Index {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestWait: what waits for a minute is reported once, and again only if it waits anew.
-func TestWait(t *testing.T) {
+// TestLongWaitsAreReportedOnce: what waits for a minute is reported once, and again only if it waits anew.
+func TestLongWaitsAreReportedOnce(t *testing.T) {
 	begin := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	var w Wait
 	var reported []int

@@ -100,7 +100,7 @@ func TestDensityOfTargets(t *testing.T) {
 }
 
 // What odds follow from which density.
-func TestDense(t *testing.T) {
+func TestOddsFollowFromDensity(t *testing.T) {
 	const tile = 1024
 	db := func(odds float64) float64 { return 10 / math.Ln10 * odds }
 	for _, tc := range []struct {

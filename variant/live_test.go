@@ -208,7 +208,7 @@ func (s *script) Fingerprint() string { return "script" }
 
 // What is STABLE has been beyond doubt for some reads, and is taken back when two
 // evaluations, one after the other, disown it.
-func TestStable(t *testing.T) {
+func TestStableIsTakenBackByTwoEvaluations(t *testing.T) {
 	const shown, stable, gone = "PROVISIONAL", "STABLE", "RETRACTED"
 	for _, tc := range []struct {
 		name string

@@ -5,7 +5,7 @@ import (
 )
 
 // What reads of a mixture show is called from counts where both strands show it more often than reads err, and on no other ground.
-func TestMinor(t *testing.T) {
+func TestMinorAllelesNeedBothStrands(t *testing.T) {
 	few := &errorModel{gapRate: 0.01}
 	rates := [2]float64{0.005, 0.01}
 	at := func(alt, all [2]int) *candidate {

@@ -201,9 +201,9 @@ func (p *replayable) replay(t testing.TB, seed uint64, clock func() time.Time) r
 	return out
 }
 
-// TestReplay holds live semantics to what consumers rely on: calls change seldom,
+// TestCallsChangeSeldomWhileReadsCome holds live semantics to what consumers rely on: calls change seldom,
 // are right when first shown nearly always, and stay once they are STABLE.
-func TestReplay(t *testing.T) {
+func TestCallsChangeSeldomWhileReadsCome(t *testing.T) {
 	set := sarscov2Replay(t)
 	t.Run("analytic", func(t *testing.T) { testReplay(t, set) })
 	t.Run("network", func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// TestBlocks: whole lines come in blocks with their numbers, however the stream is cut.
-func TestBlocks(t *testing.T) {
+// TestLinesComeInBlocksHoweverCut: whole lines come in blocks with their numbers, however the stream is cut.
+func TestLinesComeInBlocksHoweverCut(t *testing.T) {
 	head, data, _ := strings.Cut(sampleVCF, "chr1\t10")
 	data = strings.Repeat("chr1\t10"+data, 3000) // longer than a block
 	long := "chr1\t10" + strings.Repeat("A", 3*blockSize) + "\n"

@@ -302,8 +302,8 @@ func document(t *testing.T, text string) any {
 	return out
 }
 
-// TestSchema holds the shipped panels to the JSON Schema, and the schema's keys to those that are read.
-func TestSchema(t *testing.T) {
+// TestShippedPanelsFitTheSchema holds the shipped panels to the JSON Schema, and the schema's keys to those that are read.
+func TestShippedPanelsFitTheSchema(t *testing.T) {
 	s := panelSchema(t)
 	panels, err := filepath.Glob(filepath.Join("testdata", "*", "*.yaml"))
 	require.NoError(t, err)

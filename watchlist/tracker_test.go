@@ -504,9 +504,9 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// TestScores: a rule that asks for a score is fulfilled by one that is there and high enough, and a retracted allele is
+// TestScoresFulfilRules: a rule that asks for a score is fulfilled by one that is there and high enough, and a retracted allele is
 // taken back whatever its score was.
-func TestScores(t *testing.T) {
+func TestScoresFulfilRules(t *testing.T) {
 	b := written(t, "- id: r\n  match: {gene: cI, score: \">= 0.5\"}\n")
 	require.Equal(t, "r", b.w.Scored())
 	v := b.allele(t, 37589, "C", "T", 1, 1)

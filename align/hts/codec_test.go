@@ -165,9 +165,9 @@ func TestReadsSamtoolsBAM(t *testing.T) {
 	require.Equal(t, text, string(rewrite(t, made, hts.SAM)))
 }
 
-// TestText: the reader of text takes what samtools takes, and says of what it doesn't take
+// TestTextIsReadAsSamtoolsReadsIt: the reader of text takes what samtools takes, and says of what it doesn't take
 // where it is.
-func TestText(t *testing.T) {
+func TestTextIsReadAsSamtoolsReadsIt(t *testing.T) {
 	const record = "r\t0\tc1\t1\t60\t4M\t*\t0\t0\tACGT\t!!!!"
 	for _, tc := range []struct{ name, text, want, err string }{
 		{name: "no line end", text: record, want: record},

@@ -122,7 +122,7 @@ func random(t testing.TB, records *hts.Records, n int) []*sam.Record {
 }
 
 // However little memory there is, the output is the same, sorted, and no file is left.
-func TestSorter(t *testing.T) {
+func TestSorterGivesTheSameInLittleMemory(t *testing.T) {
 	_, header, records := setup(t)
 	all := random(t, records, 2000)
 	write := func(memory int64, format hts.Format) string {

@@ -269,7 +269,7 @@ func TestDecodeOthers(t *testing.T) {
 	}
 }
 
-func TestPassed(t *testing.T) {
+func TestStatusAndFiltersDecideWhatPasses(t *testing.T) {
 	for _, c := range []struct {
 		status  string
 		filters []string
@@ -284,7 +284,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestEventIsOneLineOfText(t *testing.T) {
 	v := FromCall(testCall(), testAnnotation())
 	want := "AMENDED     J02459.1:37589 C>T  QUAL 41.2  21/24 reads  LowQual;StrandBias  missense_variant cI p.Glu118Lys  (reads came after the end of the run)  rev 3"
 	if got := v.Text(); got != want {
@@ -316,9 +316,9 @@ func schema(t *testing.T) (*jsonschema.Schema, map[string]any) {
 	return s, raw
 }
 
-// TestSchema checks real documents, and invalid ones, against the published JSON
+// TestDocumentsFitThePublishedSchema checks real documents, and invalid ones, against the published JSON
 // Schema.
-func TestSchema(t *testing.T) {
+func TestDocumentsFitThePublishedSchema(t *testing.T) {
 	s, _ := schema(t)
 	validate := func(doc []byte) error {
 		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))

@@ -90,7 +90,7 @@ var gnomad = vcfText([]string{
 	"chr1 28 . C G,T . . AD=1;AF=nan,1e-310",
 )
 
-func TestGnomAD(t *testing.T) {
+func TestGnomADFieldsAreCompiled(t *testing.T) {
 	g := readGenome(t, reference)
 	path, meta := compileText(t, Config{Genome: g, Name: "gnomad", Version: "4.1", Fields: []string{
 		"FILTER", "AC", "AN", "AF", "AF_grpmax", "nhomalt", "AD", "GQ", "lcr", "vep", "hist",
@@ -124,7 +124,7 @@ var dbsnp = vcfText([]string{"RS 1 Integer", "FREQ . String", "NSM 0 Flag", "COM
 	"NC_012920.1 1 rs4 G GA . . RS=4",
 )
 
-func TestDbSNP(t *testing.T) {
+func TestDbSNPIsCompiledByRsNumber(t *testing.T) {
 	g := readGenome(t, reference)
 	s := openText(t, Config{Genome: g, Name: "dbsnp", Version: "157"}, dbsnp)
 	require.Equal(t, "2026-11-01", s.Meta.Date)
@@ -165,7 +165,7 @@ func TestAnAlleleOfSeveralBasesIsFoundByItsAtomsToo(t *testing.T) {
 	}
 }
 
-func TestBED(t *testing.T) {
+func TestBEDIntervalsAreCompiled(t *testing.T) {
 	g := readGenome(t, reference)
 	text := "browser position chr1\ntrack name=x\n#comment\nchr1\t2\t8\thomopolymer T\t960\t+\t5,;=%\r\n1\t0\t36\tall\t.\t.\n\nchrM\t3\t3\tpoint\nchrUn\t0\t5\n"
 	path, meta := compileText(t, Config{Genome: g, Name: "bed", Version: "1", Kind: "bed", Fields: []string{"score=5:Integer", "strand=6", "note=7"}}, text)
@@ -186,7 +186,7 @@ func TestBED(t *testing.T) {
 	require.Equal(t, "chrM:3-4", known[0].Place)
 }
 
-func TestTSV(t *testing.T) {
+func TestColumnsOfTablesAreCompiled(t *testing.T) {
 	g := readGenome(t, reference)
 	// As AlphaMissense: comments, then a header with #.
 	s := openText(t, Config{
@@ -266,7 +266,7 @@ func TestSynonyms(t *testing.T) {
 	require.Equal(t, []string{"exact b {}"}, find(t, s, g.Contigs[1], 1, "G", "C"))
 }
 
-func TestNames(t *testing.T) {
+func TestContigsAreFoundByNamesOfOthers(t *testing.T) {
 	for _, c := range []struct{ reference, name, want string }{
 		{"chr1", "1", "chr1"}, {"1", "chr1", "1"}, {"1", "NC_000001.11", "1"}, {"chrX", "NC_000023.11", "chrX"},
 		{"chrY", "NC_000024.10", "chrY"}, {"NC_000001.11", "chr1", "NC_000001.11"}, {"NC_000023.11", "X", "NC_000023.11"},
@@ -282,7 +282,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestGzip(t *testing.T) {
+func TestMembersOfGzipAreReadAsOne(t *testing.T) {
 	g := readGenome(t, reference)
 	var b bytes.Buffer
 	for _, part := range []string{clinvar[:300], clinvar[300:]} { // members, as bgzip writes

@@ -60,7 +60,7 @@ func clearEnvironment(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "/var/lib/porestream")
 }
 
-func TestFile(t *testing.T) {
+func TestFileOfSourcesIsParsed(t *testing.T) {
 	clearEnvironment(t)
 	t.Setenv(tokenVariable, "secret")
 	l := parsed(t, goodFile)
@@ -205,8 +205,8 @@ func TestCheckReportsAll(t *testing.T) {
 	require.Equal(t, "nas\tfolder\n", out.String())
 }
 
-// TestSchema: the schema is what the code says, and takes what the code takes.
-func TestSchema(t *testing.T) {
+// TestSchemaTakesWhatTheCodeTakes: the schema is what the code says, and takes what the code takes.
+func TestSchemaTakesWhatTheCodeTakes(t *testing.T) {
 	clearEnvironment(t)
 	const path = "../../docs/attach/ingest-sources.schema.json"
 	want, err := fileSchema()
@@ -216,7 +216,7 @@ func TestSchema(t *testing.T) {
 	}
 	is, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(is), "run go test ./cmd/ingest -run TestSchema -update")
+	require.Equal(t, string(want), string(is), "run go test ./cmd/ingest -run TestSchemaTakesWhatTheCodeTakes -update")
 
 	compiler := jsonschema.NewCompiler()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(is)))

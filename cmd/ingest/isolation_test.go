@@ -91,11 +91,8 @@ sources:
 			}),
 			// Another that finds the recording's run is refused it.
 			sources.Spec{Name: "rival", Kind: playName, Run: func(ctx context.Context, _ func()) error {
-				for c.meters.of("control", playName).ingest.Figures().Chunks == 0 {
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					time.Sleep(time.Millisecond)
+				if err := until(ctx, func() bool { return c.meters.of("control", playName).ingest.Figures().Chunks > 0 }); err != nil {
+					return err
 				}
 				to := c.destination("rival", playName, &intake{maxBuffered: 4 << 20}, func() {})
 				claimed = c.runs.Claim(run, "rival")
@@ -145,4 +142,18 @@ sources:
 	want := runChunks(t, client, "alone-signal", run)
 	require.NotEmpty(t, want)
 	require.Equal(t, want, runChunks(t, client, "beside-signal", run))
+}
+
+// until waits for what a counter shows; ctx ends the waiting.
+func until(ctx context.Context, shows func() bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !shows() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

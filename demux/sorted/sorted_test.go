@@ -85,9 +85,9 @@ func toDir(dir string) func(string) (io.WriteCloser, error) {
 	return func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, name+".bam")) }
 }
 
-// TestSort: reads of two kits go where they belong, cut or whole, and pysam finds
+// TestReadsAndTagsGoWhereTheyBelong: reads of two kits go where they belong, cut or whole, and pysam finds
 // sequences, qualities, moves, samples and modified bases consistent.
-func TestSort(t *testing.T) {
+func TestReadsAndTagsGoWhereTheyBelong(t *testing.T) {
 	python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "pysam", "pysam")
 	for _, tt := range []struct {
 		kit     string

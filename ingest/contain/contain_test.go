@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPanics(t *testing.T) {
+func TestPanicsBecomeErrors(t *testing.T) {
 	require.NoError(t, Call(func() error { return nil }))
 	require.ErrorIs(t, Call(func() error { return io.EOF }), io.EOF)
 

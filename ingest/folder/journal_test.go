@@ -215,8 +215,8 @@ func TestJournalDiskFull(t *testing.T) {
 	require.Equal(t, []string{"read-1 1/1"}, recalled(t, j, positions(t, sent[1:])[1]))
 }
 
-// TestGolden pins the bytes on disk: journals outlive programs.
-func TestGolden(t *testing.T) {
+// TestJournalsAreTheSameBytesOnDisk pins the bytes on disk: journals outlive programs.
+func TestJournalsAreTheSameBytesOnDisk(t *testing.T) {
 	for _, tt := range []struct {
 		r    record
 		want string

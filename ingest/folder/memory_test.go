@@ -142,8 +142,8 @@ func readFolder(t *testing.T, files, reads int) (most, after int64) {
 	return most, after
 }
 
-// TestTurns: files under way and the newest always have their turn, and a few of the others.
-func TestTurns(t *testing.T) {
+// TestFilesUnderWayAlwaysHaveTheirTurn: files under way and the newest always have their turn, and a few of the others.
+func TestFilesUnderWayAlwaysHaveTheirTurn(t *testing.T) {
 	var due []*tracked
 	for range 100 {
 		due = append(due, new(tracked))

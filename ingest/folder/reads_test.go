@@ -142,8 +142,8 @@ func TestBarcodesOfFileNames(t *testing.T) {
 	}, got)
 }
 
-// TestHolds: MinKNOW's folder holds signal and reads; what lies in it holds one of both.
-func TestHolds(t *testing.T) {
+// TestFoldersOfMinKNOWHoldSignalAndReads: MinKNOW's folder holds signal and reads; what lies in it holds one of both.
+func TestFoldersOfMinKNOWHoldSignalAndReads(t *testing.T) {
 	v, _ := attaching(t, map[string]string{
 		"run/pod5_pass/x.pod5": "\x8bPOD\r\n\x1a\n", "run/fastq_pass/barcode01/x.fastq": "@a" + goodRead, "run/other_reports/x.csv": "a,b\n",
 	})

@@ -100,9 +100,9 @@ func metric(t *testing.T, reg *prometheus.Registry, name, value string) {
 	t.Errorf("no metric %s", name)
 }
 
-// TestPOD5 plays what ONT's library leaves on disk at each read it is given, then
+// TestGrowingPOD5IsSentOnce plays what ONT's library leaves on disk at each read it is given, then
 // the finished file under another name.
-func TestPOD5(t *testing.T) {
+func TestGrowingPOD5IsSentOnce(t *testing.T) {
 	v, _, reg := bench(t, nil)
 	const fixtures = "../../signal/testdata/unfinished/"
 	parts := make(map[string][]byte)
@@ -220,9 +220,9 @@ func TestBrokenFile(t *testing.T) {
 	require.EqualError(t, err, "2 files are broken, 0 were never finished, and 0 reads came after their run's end: see the log")
 }
 
-// TestFAST5 copies files in: nothing of one is sent before it is whole, then each of
+// TestCopiedFAST5IsSentOnceItIsWhole copies files in: nothing of one is sent before it is whole, then each of
 // its reads once, whatever happens to the process and whatever files it is in.
-func TestFAST5(t *testing.T) {
+func TestCopiedFAST5IsSentOnceItIsWhole(t *testing.T) {
 	const run = "f7c95112c35c42bc2983752717adc93133266cdf"
 	v, log, reg := bench(t, func(cfg *Config) { cfg.Once = true })
 	three, err := os.ReadFile("../../signal/testdata/three_vbz.fast5")

@@ -131,8 +131,8 @@ func TestActionsReachTheSequencer(t *testing.T) {
 	}
 }
 
-// TestDryRun: nothing reaches the sequencer, and what would have is counted.
-func TestDryRun(t *testing.T) {
+// TestDryRunReachesNoSequencer: nothing reaches the sequencer, and what would have is counted.
+func TestDryRunReachesNoSequencer(t *testing.T) {
 	t.Parallel()
 	want, file := recording(t, 12)
 	s := startSim(t, certificates(t, time.Hour), file, "--channels", "12", "--pace", "4", "--chunk", "0.4")

@@ -47,9 +47,9 @@ func (l countingLive) Chunk(c *streampb.SignalChunk) (bool, error) {
 	return ok, err
 }
 
-// TestKafka: ingest is stopped in the middle of a run and started again. On the
+// TestStoppedRunGoesOnWithEverySampleOnce: ingest is stopped in the middle of a run and started again. On the
 // topic there is one run with one end, and every sample that has come, once.
-func TestKafka(t *testing.T) {
+func TestStoppedRunGoesOnWithEverySampleOnce(t *testing.T) {
 	python(t) // skips before a broker is started
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		const partitions = 3

@@ -419,8 +419,8 @@ func TestLocalToken(t *testing.T) {
 	}
 }
 
-// TestStart: what is wrong at the start is one line that says what to do.
-func TestStart(t *testing.T) {
+// TestErrorsAtTheStartSayWhatToDo: what is wrong at the start is one line that says what to do.
+func TestErrorsAtTheStartSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	_, file := recording(t, 3)
 	dir, expired, stranger := certificates(t, time.Hour), certificates(t, -time.Hour), certificates(t, time.Hour)
@@ -478,9 +478,9 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestLeft: a run that an earlier process has not ended is ended, unless it goes
+// TestRunsLeftByAnEarlierProcessAreEnded: a run that an earlier process has not ended is ended, unless it goes
 // on.
-func TestLeft(t *testing.T) {
+func TestRunsLeftByAnEarlierProcessAreEnded(t *testing.T) {
 	t.Parallel()
 	_, file := recording(t, 3)
 	s := startSim(t, certificates(t, time.Hour), file, "--channels", "4", "--pace", "50")

@@ -128,9 +128,9 @@ type brokenLive struct{}
 
 func (brokenLive) Chunk(*streampb.SignalChunk) (bool, error) { return false, errors.New("broken") }
 
-// TestInbox: one that is full takes no more signal, keeps where it was, and is
+// TestFullInboxTakesNoMoreSignal: one that is full takes no more signal, keeps where it was, and is
 // bounded.
-func TestInbox(t *testing.T) {
+func TestFullInboxTakesNoMoreSignal(t *testing.T) {
 	const chunk = 1000
 	in := newInbox(10 * (2*chunk + 2*chunkOverhead))
 	for i := range uint64(1000) {
@@ -189,7 +189,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-func TestWorst(t *testing.T) {
+func TestWorstChannelsAreListedFirst(t *testing.T) {
 	r, _ := newTestReads(20, false)
 	for i := range uint32(20) {
 		r.count(i+1, skipped, missing{in: uint64(i % 5 * 100), other: 7})

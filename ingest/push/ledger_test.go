@@ -32,10 +32,10 @@ func chunkOuts(t *testing.T, codec *vbz.Codec, c client.Chunk) []stream.Out {
 	return []stream.Out{{Topic: "signal", Value: value}}
 }
 
-// TestLedger: whatever is committed, aborted or left in doubt, and whatever of the
+// TestRecalledRunIsAsItsWriterKnewIt: whatever is committed, aborted or left in doubt, and whatever of the
 // topic compaction leaves, a server that recalls a run knows of it what its writer
 // knew behind the last committed chunk, and behind what the spool has.
-func TestLedger(t *testing.T) {
+func TestRecalledRunIsAsItsWriterKnewIt(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { ledgerHistory(t, rand.New(rand.NewPCG(seed, 9))) })
 	}

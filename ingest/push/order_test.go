@@ -61,9 +61,9 @@ func checkLaws(t *testing.T, taken []*pushpb.Chunk) {
 	}
 }
 
-// TestOrder sends nonsense of all kinds: what is taken keeps the laws, and a sound
+// TestNonsenseBreaksNoLaw sends nonsense of all kinds: what is taken keeps the laws, and a sound
 // device is never refused.
-func TestOrder(t *testing.T) {
+func TestNonsenseBreaksNoLaw(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		src := &source{rng: rng}

@@ -259,9 +259,9 @@ func pushes(chunks ...*pushpb.Chunk) func(*rawDevice) error {
 	}
 }
 
-// TestGaps: what a device says that it has lost is taken and counted, before the
+// TestGapsThatDevicesReportAreCounted: what a device says that it has lost is taken and counted, before the
 // server was killed and after.
-func TestGaps(t *testing.T) {
+func TestGapsThatDevicesReportAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := NewMetrics(prometheus.NewRegistry())
 		b := newBench(t, func(cfg *Config) { cfg.Metrics = metrics })
@@ -432,8 +432,8 @@ func TestLeftAlone(t *testing.T) {
 	})
 }
 
-// TestStop: a server that is asked to stop says so, and what it has taken is in Kafka.
-func TestStop(t *testing.T) {
+// TestStoppedServerHasSentWhatItTook: a server that is asked to stop says so, and what it has taken is in Kafka.
+func TestStoppedServerHasSentWhatItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
 		api, done := b.api()
@@ -456,8 +456,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestFenced: a run that another server has taken is given up.
-func TestFenced(t *testing.T) {
+// TestRunOfAnotherServerIsGivenUp: a run that another server has taken is given up.
+func TestRunOfAnotherServerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
 		defer b.close()

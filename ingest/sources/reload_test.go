@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReload: whatever files come, the sources end up as the last valid one lists
+// TestSourcesEndUpAsTheLastValidFile: whatever files come, the sources end up as the last valid one lists
 // them, and a source that a new file leaves as it is is never started again.
-func TestReload(t *testing.T) {
+func TestSourcesEndUpAsTheLastValidFile(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sources.yaml")
@@ -188,8 +188,8 @@ func TestFileIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "more than 1048576 bytes")
 }
 
-// TestNotify: a file that takes another's place is noticed.
-func TestNotify(t *testing.T) {
+// TestReplacedFileIsNoticed: a file that takes another's place is noticed.
+func TestReplacedFileIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sources.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("1"), 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestClaims(t *testing.T) {
+func TestClaimsOnOneFolderConflict(t *testing.T) {
 	for _, tt := range []struct {
 		a, b Claim
 		want bool
@@ -54,7 +54,7 @@ func TestFolderClaimsGoByWhatALinkLeadsTo(t *testing.T) {
 	require.True(t, a.conflicts(b), "%v and %v", a, b)
 }
 
-func TestCheck(t *testing.T) {
+func TestConflictingSourcesAreRefused(t *testing.T) {
 	spec := func(name string, claims ...Claim) Spec { return Spec{Name: name, Claims: claims} }
 	require.NoError(t, Check([]Spec{spec("a", Claim{Folder, "/a"}), spec("b", Claim{Folder, "/b"}), spec("c")}))
 	require.EqualError(t, Check([]Spec{spec("a"), spec("b"), spec("a")}), `source "a" is listed twice`)
@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		`source "b" claims address 10.0.0.1:1, which meets address :1 of source "a"`)
 }
 
-func TestRuns(t *testing.T) {
+func TestARunHasOneSource(t *testing.T) {
 	var r Runs
 	require.NoError(t, r.Claim("run1", "a"))
 	require.NoError(t, r.Claim("run1", "a"))

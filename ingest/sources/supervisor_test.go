@@ -242,9 +242,9 @@ func TestMisconfiguredWaitsForTheFile(t *testing.T) {
 	})
 }
 
-// TestOnce: with Once, Run returns when all have come to their end, and says which
+// TestOnceReturnsWhenAllHaveEnded: with Once, Run returns when all have come to their end, and says which
 // have failed.
-func TestOnce(t *testing.T) {
+func TestOnceReturnsWhenAllHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
 		brief := func(context.Context) error { time.Sleep(time.Minute); return nil }

@@ -21,7 +21,7 @@ func newerHeader() []byte {
 	return b
 }
 
-func TestGolden(t *testing.T) {
+func TestSegmentsAreTheSameBytesOnDisk(t *testing.T) {
 	want, err := hex.DecodeString(goldenSegment)
 	if err != nil {
 		t.Fatal(err)

@@ -295,7 +295,7 @@ func TestFullAndFailingDisk(t *testing.T) {
 	}
 }
 
-func TestQuota(t *testing.T) {
+func TestQuotaBoundsAllSpoolsTogether(t *testing.T) {
 	quota := NewQuota(2000)
 	a, b := open(t, t.TempDir(), Options{Quota: quota, SegmentBytes: 300}), open(t, t.TempDir(), Options{Quota: quota})
 	if err := a.Append(0, [][]byte{make([]byte, 900)}); err != nil {
@@ -321,7 +321,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestSpoolIsLockedForOthers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	f, err := Lock("spool", dir)
 	if err != nil {

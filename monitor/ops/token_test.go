@@ -102,7 +102,7 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 }
 
-func TestGuards(t *testing.T) {
+func TestTokenGuardsHandlers(t *testing.T) {
 	token := given(t, secret)
 	name, cookie := token.cookie()
 	inside := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("inside")) })

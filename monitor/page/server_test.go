@@ -145,7 +145,7 @@ func (s *served) add(t *testing.T, records ...stream.Record) {
 
 // A page gets everything first and changes then; one that comes again gets everything
 // anew.
-func TestEvents(t *testing.T) {
+func TestPageGetsEverythingThenChanges(t *testing.T) {
 	s := serve(t, nil)
 	for n := range 1200 {
 		s.add(t, variant(t, n, 1))
@@ -219,7 +219,7 @@ func TestPagesAreLimited(t *testing.T) {
 
 // Nothing is shown without the token, nothing can be changed, and the page may load
 // from its own server alone.
-func TestAccess(t *testing.T) {
+func TestNothingIsShownWithoutTheToken(t *testing.T) {
 	s := serve(t, nil)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)

@@ -291,7 +291,7 @@ func slowSVBZD(samples []int16) []byte {
 	return append(append(out, keys...), data...)
 }
 
-func TestSVBZD(t *testing.T) {
+func TestSVBZDAgainstASlowEncoder(t *testing.T) {
 	check := func(samples []int16) bool {
 		got, err := appendSVBZD([]int16{9}, slowSVBZD(samples))
 		return err == nil && slices.Equal(got, append([]int16{9}, samples...))
@@ -363,7 +363,7 @@ func slowEXZD(samples []int16) []byte {
 	return append(out, low...)
 }
 
-func TestEXZD(t *testing.T) {
+func TestEXZDAgainstASlowEncoder(t *testing.T) {
 	check := func(samples []int16) bool {
 		if len(samples) == 0 {
 			return true // the format can't hold an empty signal

@@ -24,9 +24,9 @@ func fast5Files(t *testing.T) []string {
 	return files
 }
 
-// TestFAST5 takes files to POD5, once directly and once by way of BLOW5: both must
+// TestFAST5KeepsItsSamplesInPOD5 takes files to POD5, once directly and once by way of BLOW5: both must
 // hold the same, and have the samples of the original.
-func TestFAST5(t *testing.T) {
+func TestFAST5KeepsItsSamplesInPOD5(t *testing.T) {
 	for _, file := range fast5Files(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			dir := t.TempDir()

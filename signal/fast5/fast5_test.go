@@ -95,9 +95,9 @@ func same(t *testing.T, path string, got, want []string) {
 	}
 }
 
-// TestGolden reads the files beside the script that made them, with what h5py saw
+// TestFilesHoldWhatH5pyReads reads the files beside the script that made them, with what h5py saw
 // in them.
-func TestGolden(t *testing.T) {
+func TestFilesHoldWhatH5pyReads(t *testing.T) {
 	table, err := os.ReadFile("testdata/golden.tsv")
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ for name, options in (("old", {}), ("new", {"libver": "latest"})):
         f.create_dataset("unwritten", shape=(5,), dtype="<f4")
 `
 
-// TestFloats reads what the HDF Group's library wrote, in its old format and its newest.
-func TestFloats(t *testing.T) {
+// TestFloatsAreReadAsTheHDFGroupWritesThem reads what the HDF Group's library wrote, in its old format and its newest.
+func TestFloatsAreReadAsTheHDFGroupWritesThem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	python := testenv.Python(t, "PORESTREAM_SIGNAL_PYTHON", "h5py", "h5py")

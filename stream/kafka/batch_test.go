@@ -168,7 +168,7 @@ func TestInflationIsBounded(t *testing.T) {
 
 // What a compressed batch may grow to is bounded with every codec, and so is
 // what is allocated for what a length merely claims.
-func TestBombs(t *testing.T) {
+func TestBatchesGrowWithinBounds(t *testing.T) {
 	dec := testDecoder(t)
 	zeros := make([]byte, maxInflated+1)
 	for _, c := range []compress.Compression{compress.Gzip, compress.Snappy, compress.Lz4, compress.Zstd} {

@@ -25,9 +25,9 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// TestPlace: partitions of one topic spread evenly, and the place is what
+// TestPartitionsOfATopicSpreadEvenly: partitions of one topic spread evenly, and the place is what
 // readers of the format would compute.
-func TestPlace(t *testing.T) {
+func TestPartitionsOfATopicSpreadEvenly(t *testing.T) {
 	for _, n := range []int32{1, 3, 12} {
 		count := make(map[int32]int)
 		for p := range 2 * n {

@@ -37,7 +37,7 @@ func TestIdentifiers(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestTraceparentIsParsed(t *testing.T) {
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, c := range []struct {
 		name, value string

@@ -305,7 +305,7 @@ func TestSameFromEverywhere(t *testing.T) {
 }
 
 // With an index only what may matter is read, and the same is called.
-func TestIndex(t *testing.T) {
+func TestIndexReadsOnlyWhatMatters(t *testing.T) {
 	l, reads, _ := border(t)
 	targets := aligned.Targets{"c1": {{Start: 999_000, End: 1_001_000}}, "c2": {{Start: 0, End: 5_000}}}
 	var first []string
@@ -573,7 +573,7 @@ func TestRefuses(t *testing.T) {
 
 // What is called from CRAM is what is called from BAM, of every version, in any order, whether the
 // reference is needed for it or not; and it is called from no other reference.
-func TestCRAM(t *testing.T) {
+func TestCRAMIsCalledAsBAM(t *testing.T) {
 	samtools, err := exec.LookPath("samtools")
 	if err != nil {
 		require.NotEqual(t, "true", os.Getenv("CI"), "CI needs samtools")
@@ -625,7 +625,7 @@ func TestCRAM(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-func TestStops(t *testing.T) {
+func TestCancelledCallingStops(t *testing.T) {
 	l, reads, _ := border(t)
 	file := l.file(reads, true)
 	ctx, cancel := context.WithCancel(t.Context())

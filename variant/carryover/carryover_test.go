@@ -36,8 +36,8 @@ func exactTail(k, n int, p float64) float64 {
 	return f
 }
 
-// TestTails holds tails to sums of exact terms.
-func TestTails(t *testing.T) {
+// TestTailsAreSumsOfExactTerms holds tails to sums of exact terms.
+func TestTailsAreSumsOfExactTerms(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 40, 300} {
 		for _, k := range []int{0, 1, 2, n / 3, n / 2, n - 1, n, n + 1} {
 			for _, p := range []float64{0, 1e-6, 0.001, 0.03, 0.4, 0.5, 0.97, 1} {
@@ -53,9 +53,9 @@ func TestTails(t *testing.T) {
 	}
 }
 
-// TestBounds: at the bound, what was seen or less has the probability that was asked for; where nothing was seen of n, the bound has a
+// TestBoundsAreClopperAndPearsons: at the bound, what was seen or less has the probability that was asked for; where nothing was seen of n, the bound has a
 // closed form, and a few are Clopper and Pearson's, by R's binom.test and poisson.test.
-func TestBounds(t *testing.T) {
+func TestBoundsAreClopperAndPearsons(t *testing.T) {
 	for _, n := range []int{1, 20, 1000, 1_000_000} {
 		require.InEpsilon(t, 1-math.Pow(0.005, 1/float64(n)), upper(0, n, 0.005), 1e-9)
 		for _, k := range []int{1, 5, n / 2} {
@@ -75,8 +75,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAssess: which reads can't be distinguished from carry-over, and by what.
-func TestAssess(t *testing.T) {
+// TestReadsLikeCarryOverAreFound: which reads can't be distinguished from carry-over, and by what.
+func TestReadsLikeCarryOverAreFound(t *testing.T) {
 	water := func(alt, depth int) Control {
 		return Control{Name: "water", Kind: NoTemplate, Reads: Reads{Alt: alt, Depth: depth}}
 	}
@@ -259,8 +259,8 @@ func TestCombine(t *testing.T) {
 	require.Equal(t, none, j)
 }
 
-// TestTable: an allele is assessed by all samples' reads at it, however it is spelled, in any order of input.
-func TestTable(t *testing.T) {
+// TestAllelesAreAssessedHoweverSpelled: an allele is assessed by all samples' reads at it, however it is spelled, in any order of input.
+func TestAllelesAreAssessedHoweverSpelled(t *testing.T) {
 	snv, spelled, gap := vrs.Edit{Start: 10, Ref: "A", Alt: "G"}, vrs.Edit{Start: 9, Ref: "CA", Alt: "CG"}, vrs.Edit{Start: 3, Ref: "AC", Alt: "A"}
 	controls, err := Controls{"barcode03": NoTemplate}.Among([]string{"run_barcode01", "run_barcode02", "run_barcode03"}, "the run")
 	require.NoError(t, err)
@@ -298,8 +298,8 @@ func TestTable(t *testing.T) {
 	require.EqualError(t, err, "all samples of run 7 are controls: there is nothing that they could bound")
 }
 
-// TestMark: a record has the filter if one of its alleles is explained, and a field's value for each.
-func TestMark(t *testing.T) {
+// TestRecordsOfExplainedAllelesAreMarked: a record has the filter if one of its alleles is explained, and a field's value for each.
+func TestRecordsOfExplainedAllelesAreMarked(t *testing.T) {
 	rec := &vcf.Record{Chrom: "c", Pos: 4, Ref: "A", Alt: []string{"C", "<*>", "G"}, Filter: []string{"PASS"}}
 	assessments := map[int]*Assessment{
 		0: {Explained: true, Share: 0.81234, Basis: Hopping, Control: "a,b", Reads: Reads{Alt: 3, Depth: 7}},

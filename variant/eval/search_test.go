@@ -305,8 +305,8 @@ func TestDecompose(t *testing.T) {
 	}
 }
 
-// TestExtent moves indels over their extent: everywhere the sequence is the same, and nowhere beyond.
-func TestExtent(t *testing.T) {
+// TestIndelsMoveOverTheirExtentAlone moves indels over their extent: everywhere the sequence is the same, and nowhere beyond.
+func TestIndelsMoveOverTheirExtentAlone(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 3000 {

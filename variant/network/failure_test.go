@@ -182,8 +182,8 @@ func TestHungDevice(t *testing.T) {
 	})
 }
 
-// TestClosed: nobody waits for a network that was closed.
-func TestClosed(t *testing.T) {
+// TestNobodyWaitsForAClosedNetwork: nobody waits for a network that was closed.
+func TestNobodyWaitsForAClosedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := on(t, newEcho(2, nil), Config{})
 		require.NoError(t, n.Close())

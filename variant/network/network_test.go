@@ -53,8 +53,8 @@ func examples(seed uint64, n int) []float32 {
 	return x
 }
 
-// TestScore holds answers to the network's layer, computed here in float64.
-func TestScore(t *testing.T) {
+// TestAnswersAreThoseOfFloat64 holds answers to the network's layer, computed here in float64.
+func TestAnswersAreThoseOfFloat64(t *testing.T) {
 	spec := networktest.Random(1)
 	spec.Bias = func(score int) float32 { return float32(score) / 10 }
 	n := open(t, networktest.Model(t, spec), network.Config{})

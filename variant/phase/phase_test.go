@@ -64,9 +64,9 @@ func graphs(t *testing.T, sites int, reads []Read) []*graph {
 	return newGraph(sites, clean).divide(make([]int, sites))
 }
 
-// TestExact: with no more reads than are weighed together, the split is the best of
+// TestFewReadsAreSplitBestOfAll: with no more reads than are weighed together, the split is the best of
 // all, even of reads that make no sense.
-func TestExact(t *testing.T) {
+func TestFewReadsAreSplitBestOfAll(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		sites := 2 + rng.IntN(9)

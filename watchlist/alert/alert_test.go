@@ -142,7 +142,7 @@ func TestSupersedes(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestAlertIsOneLineOfText(t *testing.T) {
 	negative := bare()
 	negative.Subject, negative.State, negative.Revision, negative.Reason = "cI:p.Ala67Thr", watchlist.Negative, 2, "not called at a depth of at least 20"
 	negative.Probability.Miss = ptr(0.0125)

@@ -53,7 +53,7 @@ func schema(t *testing.T) (compiled *jsonschema.Schema, raw map[string]any) {
 	return compiled, raw
 }
 
-func TestSchema(t *testing.T) {
+func TestAlertsFitThePublishedSchema(t *testing.T) {
 	s, _ := schema(t)
 	validate := func(doc []byte) error {
 		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))

@@ -19,8 +19,8 @@ func (f rowwise) Compute(rows int, inputs []float32) ([]float32, error) {
 	return out, nil
 }
 
-// TestTry: networks that compute, and whose numbers nobody could use, are refused in one line.
-func TestTry(t *testing.T) {
+// TestNetworksOfUselessNumbersAreRefused: networks that compute, and whose numbers nobody could use, are refused in one line.
+func TestNetworksOfUselessNumbersAreRefused(t *testing.T) {
 	m, err := Load(files("residue\tRT\t184\tV\nresidue\tRT\t41\tL\n", "s\tRT:215FY\t8\n"))
 	require.NoError(t, err)
 	sum := func(row []float32) (total float32) {

@@ -173,8 +173,8 @@ func TestGenesAsAWhole(t *testing.T) {
 	}
 }
 
-// TestHeads: the metadata of a panel is refused first, or accepted by the reader of panels.
-func TestHeads(t *testing.T) {
+// TestMetadataIsRefusedFirst: the metadata of a panel is refused first, or accepted by the reader of panels.
+func TestMetadataIsRefusedFirst(t *testing.T) {
 	g, a := small(t)
 	for _, tt := range []struct {
 		head catalogue.Head

@@ -89,9 +89,9 @@ func weave(rng *rand.Rand, lists ...[]testRecord) []testRecord {
 	}
 }
 
-// TestLaw: a handler that is lost and restored anywhere has the output of one
+// TestRestoredHandlerGoesOnAlike: a handler that is lost and restored anywhere has the output of one
 // that is not.
-func TestLaw(t *testing.T) {
+func TestRestoredHandlerGoesOnAlike(t *testing.T) {
 	f := load(t)
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 101))

@@ -38,8 +38,8 @@ func goldenReference(t testing.TB) func(string) []byte {
 	return g.Bases
 }
 
-// TestGolden: files of every version hold the records that samtools reads.
-func TestGolden(t *testing.T) {
+// TestFilesHoldWhatSamtoolsReads: files of every version hold the records that samtools reads.
+func TestFilesHoldWhatSamtoolsReads(t *testing.T) {
 	for _, name := range golden {
 		t.Run(name, func(t *testing.T) {
 			o := cram.Options{Reference: goldenReference(t)}
@@ -91,9 +91,9 @@ func body(text []byte) []byte {
 	return out
 }
 
-// TestPieces: however a file's bytes come, a Decoder finds the same parts in them as a Reader, and asks
+// TestPiecesOfAFileGiveTheSameParts: however a file's bytes come, a Decoder finds the same parts in them as a Reader, and asks
 // for no byte that isn't the file's.
-func TestPieces(t *testing.T) {
+func TestPiecesOfAFileGiveTheSameParts(t *testing.T) {
 	for _, name := range golden {
 		data, o := goldenFile(t, name), cram.Options{Reference: goldenReference(t)}
 		want := read(t, data, o.Reference)
@@ -123,8 +123,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestDamage: a file that is cut off anywhere, or has a bit changed, is an error; never other records.
-func TestDamage(t *testing.T) {
+// TestDamageNeverGivesOtherRecords: a file that is cut off anywhere, or has a bit changed, is an error; never other records.
+func TestDamageNeverGivesOtherRecords(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	o := cram.Options{Reference: goldenReference(t)}
 	for _, name := range golden {
@@ -156,9 +156,9 @@ func TestDamage(t *testing.T) {
 	require.ErrorContains(t, err, "bytes behind the container that ends a CRAM file")
 }
 
-// TestErrors: a fault of a file or its reference is reported in one line, which names the place in the
+// TestErrorsNameThePlaceInTheFile: a fault of a file or its reference is reported in one line, which names the place in the
 // file, or the reference if the fault is there.
-func TestErrors(t *testing.T) {
+func TestErrorsNameThePlaceInTheFile(t *testing.T) {
 	reference := goldenReference(t)
 	other := bytes.Clone(reference("c2"))
 	other[500] ^= 'A' ^ 'C'
@@ -208,8 +208,8 @@ func changed(t testing.TB, name string, at int) []byte {
 	return data
 }
 
-// TestLimits: sizes that are nobody's are refused before memory is taken for them.
-func TestLimits(t *testing.T) {
+// TestAbsurdSizesTakeNoMemory: sizes that are nobody's are refused before memory is taken for them.
+func TestAbsurdSizesTakeNoMemory(t *testing.T) {
 	data := goldenFile(t, "3.0.cram")
 	file := func(container ...byte) []byte {
 		sum := crc32.ChecksumIEEE(container)

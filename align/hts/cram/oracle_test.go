@@ -346,8 +346,8 @@ func withoutNames(text []byte) []byte {
 	return out
 }
 
-// TestPysam: as TestSamtools, with a newer htslib, which writes what samtools of Debian doesn't.
-func TestPysam(t *testing.T) {
+// TestFilesOfPysamHoldTheSameRecords: as TestSamtools, with a newer htslib, which writes what samtools of Debian doesn't.
+func TestFilesOfPysamHoldTheSameRecords(t *testing.T) {
 	python := os.Getenv("PORESTREAM_SIGNAL_PYTHON")
 	if python == "" {
 		if os.Getenv("CI") == "true" {

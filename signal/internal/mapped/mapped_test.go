@@ -82,7 +82,7 @@ func TestCloseTwice(t *testing.T) {
 }
 
 // A reader over bytes in memory has no file.
-func TestNoFile(t *testing.T) {
+func TestBytesInMemoryHaveNoFile(t *testing.T) {
 	var f *File
 	want := errors.New("its own")
 	if err := f.Do(func() error { return want }); !errors.Is(err, want) {
@@ -95,7 +95,7 @@ func TestNoFile(t *testing.T) {
 }
 
 // Bytes are the same after their pages were let go of, also while others read them.
-func TestUsed(t *testing.T) {
+func TestPagesLetGoOfHoldTheSame(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	want := bytes.Repeat([]byte("signal"), 100_000)
 	if err := os.WriteFile(path, want, 0o600); err != nil {

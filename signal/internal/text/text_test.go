@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestClip(t *testing.T) {
+func TestLongTextIsClipped(t *testing.T) {
 	if s := Clip("short"); s != "short" {
 		t.Errorf("%q", s)
 	}

@@ -96,8 +96,8 @@ func TestMethods(t *testing.T) {
 	require.EqualError(t, err, "lzma: no xz stream begins there")
 }
 
-// TestUnpack: symbols that are packed come back, for each number of them.
-func TestUnpack(t *testing.T) {
+// TestPackedSymbolsComeBack: symbols that are packed come back, for each number of them.
+func TestPackedSymbolsComeBack(t *testing.T) {
 	for n := 1; n <= 16; n++ {
 		p := make(packing, n)
 		for i := range p {

@@ -59,8 +59,8 @@ func TestReadsWhatOthersRead(t *testing.T) {
 	}
 }
 
-// TestPlaces: from any place that another reader returned, the bytes that follow are read.
-func TestPlaces(t *testing.T) {
+// TestReadingBeginsAtAnyPlace: from any place that another reader returned, the bytes that follow are read.
+func TestReadingBeginsAtAnyPlace(t *testing.T) {
 	whole := text(500_000)
 	file := compressed(t, whole)
 	other, err := bgzf.NewReader(bytes.NewReader(file), 1)
