@@ -36,18 +36,36 @@ type transcript struct {
 	unbroken             bool
 	codingFrom, codingTo int
 
-	track     *track
-	contig    *genome.Contig // unrolled if it is circular
+	track  *track
+	contig *genome.Contig // unrolled if it is circular
+	naming
+	translation
+
+	canonical, maneSelect, manePlus bool
+	labels                          labels
+	// mature are the mature microRNAs within a precursor, by position.
+	mature []Span
+
+	line       int // of the file
+	cdnaLength int
+	written    Written
+}
+
+// naming is what a transcript is called in the output.
+type naming struct {
 	gene      *gene
 	name      *Feature
-	flags     []string // for output
+	flags     []string
 	id        string
 	version   string // "" if unknown or part of the id
 	accession string // the id with its version
 	protein   string // accession of the protein, "" if not coding
 	biotype   string
-	implicit  bool // stands for a CDS that the file has directly under its gene: id is the protein's
+	implicit  bool // it stands for a CDS that the file has directly under its gene: id is the protein's
+}
 
+// translation is how a transcript's coding sequence is read; of one that isn't coding it says nothing.
+type translation struct {
 	// cdsStart and cdsEnd bound the coding region on the contig.
 	cdsStart, cdsEnd int
 	// pad counts bases missing before an incomplete first codon; coding offsets begin with them.
@@ -60,16 +78,7 @@ type transcript struct {
 	startNF    bool // the coding sequence begins before the transcript does
 	endNF      bool // the coding sequence ends after the transcript does
 	readsOn    bool // nothing is known after the CDS, so translation goes on along the contig
-
-	canonical, maneSelect, manePlus bool
-	labels                          labels
-	// mature are the mature microRNAs within a precursor, by position.
-	mature []Span
-
 	startCodon bool // the coding sequence is complete at its start and begins with a start codon
-	line       int
-	cdnaLength int
-	written    Written
 }
 
 // exception is a codon that does not read as the table says (transl_except), such as selenocysteine.
