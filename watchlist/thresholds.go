@@ -74,25 +74,9 @@ func (t *Thresholds) usualQuals() (least, retract float64) {
 
 // thresholds reads those that are given over the ones in t. What only rules on variants have is for forVariants, if that isn't nil.
 func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key string) field) {
-	var alpha, beta, errorRate, fraction, minFraction, qual, retractQual, confirm, retract, notCallable *float64
-	var depth, alt *int
-	var filters []item
+	var given givenThresholds
 	before := p.found
-	fields := map[string]field{
-		"alpha":             p.number("alpha", 1e-12, 0.5, &alpha),
-		"beta":              p.number("beta", 1e-12, 0.5, &beta),
-		"error_rate":        p.number("error_rate", 1e-6, 0.49, &errorRate),
-		"allele_fraction":   p.number("allele_fraction", 0.01, 1, &fraction),
-		"min_depth":         p.whole("min_depth", 1, callerDepth, &depth),
-		"min_alt":           p.whole("min_alt", 1, callerDepth, &alt),
-		"min_fraction":      p.number("min_fraction", 0, 1, &minFraction),
-		"min_qual":          p.number("min_qual", 0, 1000, &qual),
-		"retract_qual":      p.number("retract_qual", 0, 1000, &retractQual),
-		"confirm_posterior": p.number("confirm_posterior", 0, 1-1e-15, &confirm),
-		"retract_posterior": p.number("retract_posterior", 0, 1-1e-15, &retract),
-		"max_not_callable":  p.number("max_not_callable", 0, 1, &notCallable),
-		"accept_filters":    p.texts("accept_filters", &filters),
-	}
+	fields := given.fields(p)
 	if forVariants != nil {
 		for key := range fields {
 			if !slices.Contains(ofMethylation, key) {
@@ -101,29 +85,70 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key st
 		}
 	}
 	p.mapping(n, "thresholds", fields)
-	if confirm != nil && qual != nil || retract != nil && retractQual != nil {
+	if given.confirm != nil && given.qual != nil || given.retract != nil && given.retractQual != nil {
 		p.add(n.Line, "thresholds: a posterior and a quality say the same: give one of them")
 	}
 	if p.found > before {
 		return
 	}
-	if confirm != nil {
-		q := phred(*confirm)
+	given.over(t)
+	switch {
+	case t.RetractQual > t.MinQual:
+		p.add(n.Line, "thresholds: an allele would be taken back at quality %.3g, before it is confirmed at %.3g: lower retract_qual", t.RetractQual, t.MinQual)
+	case t.present() <= t.MinFraction:
+		p.add(n.Line, "thresholds: min_fraction %.3g can't be reached by alleles at the expected fraction, which %.3g of the reads show: lower min_fraction", t.MinFraction, t.present())
+	}
+}
+
+// givenThresholds are thresholds as a panel or a rule gives them; nil: it doesn't.
+type givenThresholds struct {
+	alpha, beta, errorRate, fraction, minFraction *float64
+	qual, retractQual                             *float64 // Phred
+	confirm, retract                              *float64 // the same as posteriors
+	notCallable                                   *float64
+	depth, alt                                    *int
+	filters                                       []item
+}
+
+// fields are what is read, by key.
+func (g *givenThresholds) fields(p *reader) map[string]field {
+	return map[string]field{
+		"alpha":             p.number("alpha", 1e-12, 0.5, &g.alpha),
+		"beta":              p.number("beta", 1e-12, 0.5, &g.beta),
+		"error_rate":        p.number("error_rate", 1e-6, 0.49, &g.errorRate),
+		"allele_fraction":   p.number("allele_fraction", 0.01, 1, &g.fraction),
+		"min_depth":         p.whole("min_depth", 1, callerDepth, &g.depth),
+		"min_alt":           p.whole("min_alt", 1, callerDepth, &g.alt),
+		"min_fraction":      p.number("min_fraction", 0, 1, &g.minFraction),
+		"min_qual":          p.number("min_qual", 0, 1000, &g.qual),
+		"retract_qual":      p.number("retract_qual", 0, 1000, &g.retractQual),
+		"confirm_posterior": p.number("confirm_posterior", 0, 1-1e-15, &g.confirm),
+		"retract_posterior": p.number("retract_posterior", 0, 1-1e-15, &g.retract),
+		"max_not_callable":  p.number("max_not_callable", 0, 1, &g.notCallable),
+		"accept_filters":    p.texts("accept_filters", &g.filters),
+	}
+}
+
+// over puts what is given over t. Qualities that neither has follow from the others.
+func (g *givenThresholds) over(t *Thresholds) {
+	qual, retractQual := g.qual, g.retractQual
+	if g.confirm != nil {
+		q := phred(*g.confirm)
 		qual = &q
 	}
-	if retract != nil {
-		q := phred(*retract)
+	if g.retract != nil {
+		q := phred(*g.retract)
 		retractQual = &q
 	}
-	set(&t.Alpha, alpha)
-	set(&t.Beta, beta)
-	set(&t.ErrorRate, errorRate)
-	set(&t.Fraction, fraction)
-	set(&t.MinDepth, depth)
-	set(&t.MinAlt, alt)
-	set(&t.MinFraction, minFraction)
+	set(&t.Alpha, g.alpha)
+	set(&t.Beta, g.beta)
+	set(&t.ErrorRate, g.errorRate)
+	set(&t.Fraction, g.fraction)
+	set(&t.MinDepth, g.depth)
+	set(&t.MinAlt, g.alt)
+	set(&t.MinFraction, g.minFraction)
 	t.ownQual, t.ownRetractQual = t.ownQual || qual != nil, t.ownRetractQual || retractQual != nil
-	if fraction != nil && !t.ownQual {
+	if g.fraction != nil && !t.ownQual {
 		least, retract := t.usualQuals()
 		if t.MinQual = least; t.ownRetractQual {
 			retract = min(t.RetractQual, least)
@@ -132,21 +157,15 @@ func (p *reader) thresholds(n *yaml.Node, t *Thresholds, forVariants func(key st
 	}
 	set(&t.MinQual, qual)
 	set(&t.RetractQual, retractQual)
-	set(&t.MaxNotCallable, notCallable)
+	set(&t.MaxNotCallable, g.notCallable)
 	if qual != nil && retractQual == nil {
 		t.RetractQual = min(t.RetractQual, t.MinQual/2)
 	}
-	if filters != nil {
+	if g.filters != nil {
 		t.Filters = nil
-		for _, f := range filters {
+		for _, f := range g.filters {
 			t.Filters = append(t.Filters, f.text)
 		}
-	}
-	switch {
-	case t.RetractQual > t.MinQual:
-		p.add(n.Line, "thresholds: an allele would be taken back at quality %.3g, before it is confirmed at %.3g: lower retract_qual", t.RetractQual, t.MinQual)
-	case t.present() <= t.MinFraction:
-		p.add(n.Line, "thresholds: min_fraction %.3g can't be reached by alleles at the expected fraction, which %.3g of the reads show: lower min_fraction", t.MinFraction, t.present())
 	}
 }
 

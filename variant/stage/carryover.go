@@ -123,23 +123,8 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 	a := &h.answering
 	before := a.known
 	a.known = make(map[regionKey]*tallied)
-	parts := []*streampb.CarryOverReport{{}}
-	size := 0
-	last := func(added int) *streampb.CarryOverReport {
-		if size += added; size > partSize {
-			parts, size = append(parts, new(streampb.CarryOverReport)), added
-		}
-		return parts[len(parts)-1]
-	}
+	parts := answerParts{list: []*streampb.CarryOverReport{{}}}
 	listed := make(map[string]map[changeAt]bool) // by run
-	// full reports whether all runs with controls that a sample is of have more alleles than are assessed; partition 0 sees that.
-	full := func(runs []string) bool {
-		return !slices.ContainsFunc(runs, func(run string) bool { return len(listed[run]) <= h.mostAssessed })
-	}
-	called := func(list *streampb.Alleles) {
-		p := last(proto.Size(list))
-		p.Called = append(p.Called, list)
-	}
 	for _, key := range h.sampleRegions(samples...) {
 		r := h.regions[key]
 		k := before[key]
@@ -147,55 +132,87 @@ func (h *handler) answer(id uint64, samples []string, alleles map[string][]vrs.E
 			k = &tallied{of: r, version: r.StateVersion(), calls: r.Calls()}
 		}
 		a.known[key] = k
-		runs := h.controlledRuns(key.sample)
-		for calls := range slices.Chunk(k.calls, listLength) {
-			list, bytes := &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
-			for _, c := range calls {
-				if full(runs) {
-					break
-				}
-				for _, run := range runs {
-					if listed[run] == nil {
-						listed[run] = make(map[changeAt]bool)
-					}
-					listed[run][changeAt{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
-				}
-				if bytes > partSize { // of long alleles
-					called(list)
-					list, bytes = &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
-				}
-				list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
-				list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
-				bytes += len(c.GetRef()) + len(c.GetAlt()) + len(c.GetVrsId()) + alleleBytes
+		h.answerCalls(&parts, key, k.calls, listed)
+		h.answerReads(&parts, key, k, alleles[key.contig])
+	}
+	return h.report(id, parts.list)
+}
+
+// answerParts is an answer in parts, none of which is much larger than partSize unless a list in it is.
+type answerParts struct {
+	list []*streampb.CarryOverReport
+	size int // of the last one
+}
+
+// last is the part that a list of so many bytes goes into.
+func (p *answerParts) last(added int) *streampb.CarryOverReport {
+	if p.size += added; p.size > partSize {
+		p.list, p.size = append(p.list, new(streampb.CarryOverReport)), added
+	}
+	return p.list[len(p.list)-1]
+}
+
+func (p *answerParts) called(list *streampb.Alleles) {
+	part := p.last(proto.Size(list))
+	part.Called = append(part.Called, list)
+}
+
+// answerCalls lists the calls of a region. It stops where all runs with controls that the sample is of have more alleles
+// listed than are assessed; partition 0 sees that.
+func (h *handler) answerCalls(parts *answerParts, key regionKey, all []*streampb.Call, listed map[string]map[changeAt]bool) {
+	runs := h.controlledRuns(key.sample)
+	full := func() bool {
+		return !slices.ContainsFunc(runs, func(run string) bool { return len(listed[run]) <= h.mostAssessed })
+	}
+	for calls := range slices.Chunk(all, listLength) {
+		list, bytes := &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
+		for _, c := range calls {
+			if full() {
+				break
 			}
-			if len(list.GetPositions()) > 0 {
-				called(list)
+			for _, run := range runs {
+				if listed[run] == nil {
+					listed[run] = make(map[changeAt]bool)
+				}
+				listed[run][changeAt{key.contig, vrs.Edit{Start: int(c.GetPos()) - 1, Ref: c.GetRef(), Alt: c.GetAlt()}.Trim()}] = true
 			}
+			if bytes > partSize { // of long alleles
+				parts.called(list)
+				list, bytes = &streampb.Alleles{Sample: key.sample, Contig: key.contig}, 0
+			}
+			list.Positions, list.Refs = append(list.Positions, c.GetPos()), append(list.Refs, c.GetRef())
+			list.Alts, list.VrsIds = append(list.Alts, c.GetAlt()), append(list.VrsIds, c.GetVrsId())
+			bytes += len(c.GetRef()) + len(c.GetAlt()) + len(c.GetVrsId()) + alleleBytes
 		}
-		all := alleles[key.contig]
-		start, end := r.Bounds()
-		from := startingAt(all, start)
-		own := all[from:startingAt(all, end)]
-		if k.counts == nil || !slices.Equal(k.alleles, own) {
-			k.alleles, k.counts = own, h.supportBetween(r, own)
-		}
-		for _, of := range k.counts {
-			if run := h.markers.Run(of.run); run != nil && len(run.GetControls()) == 0 {
-				continue // nothing of it is assessed
-			}
-			first := from
-			for counts := range slices.Chunk(of.counts, listLength) {
-				list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first), Run: of.run}
-				for _, c := range counts {
-					list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
-				}
-				p := last(proto.Size(list))
-				p.Reads = append(p.Reads, list)
-				first += len(counts)
-			}
+		if len(list.GetPositions()) > 0 {
+			parts.called(list)
 		}
 	}
-	return h.report(id, parts)
+}
+
+// answerReads counts the reads of a region at those of the contig's alleles that lie within it.
+func (h *handler) answerReads(parts *answerParts, key regionKey, k *tallied, all []vrs.Edit) {
+	start, end := k.of.Bounds()
+	from := startingAt(all, start)
+	own := all[from:startingAt(all, end)]
+	if k.counts == nil || !slices.Equal(k.alleles, own) {
+		k.alleles, k.counts = own, h.supportBetween(k.of, own)
+	}
+	for _, of := range k.counts {
+		if run := h.markers.Run(of.run); run != nil && len(run.GetControls()) == 0 {
+			continue // nothing of it is assessed
+		}
+		first := from
+		for counts := range slices.Chunk(of.counts, listLength) {
+			list := &streampb.AlleleReads{Sample: key.sample, Contig: key.contig, First: uint32(first), Run: of.run}
+			for _, c := range counts {
+				list.Alt, list.Depth, list.Left = append(list.Alt, uint32(c.Shows)), append(list.Depth, uint32(c.Depth)), append(list.Left, uint32(c.Left))
+			}
+			p := parts.last(proto.Size(list))
+			p.Reads = append(p.Reads, list)
+			first += len(counts)
+		}
+	}
 }
 
 // changeAt is where an allele is, and what it changes.

@@ -185,29 +185,7 @@ const leastEffect = 0.005
 // One row is computed for each feature that is present.
 func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 	m, o := j.model, &j.model.Manifest.Outputs[out]
-	type change struct {
-		site    int // in Sites; -1: an allele
-		residue byte
-		allele  int
-	}
-	var changes []change
-	seen := map[change]bool{}
-	for i := range m.features {
-		f := &m.features[i]
-		c := change{site: -1}
-		switch {
-		case f.kind == featureResidue && m.present(j.genotype, f.codon, f.residue) && slices.Contains(o.Genes, m.Codons[f.codon].Gene):
-			c.site, c.residue = f.codon, f.residue
-		case f.kind == featureAllele && m.presentAllele(&j.genotype.Alleles[f.allele]):
-			c.allele = f.allele
-		default:
-			continue
-		}
-		if !seen[c] {
-			seen[c] = true
-			changes = append(changes, c)
-		}
-	}
+	changes := j.present(o)
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -240,18 +218,50 @@ func (j *Prediction) Drivers(n Network, out int, most int) ([]Driver, error) {
 		if math.Abs(effect) < leastEffect {
 			continue
 		}
-		var name string
-		if c.site >= 0 {
-			name = m.residueName(c.site, c.residue)
-		} else {
-			name = m.Alleles[c.allele]
-		}
-		drivers = append(drivers, Driver{name, math.Round(effect*1e3) / 1e3})
+		drivers = append(drivers, Driver{m.changeName(c), math.Round(effect*1e3) / 1e3})
 	}
 	slices.SortFunc(drivers, func(a, b Driver) int {
 		return cmp.Or(cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)), strings.Compare(a.Feature, b.Feature))
 	})
 	return drivers[:min(len(drivers), most)], nil
+}
+
+// presentChange is a residue or an allele that is present.
+type presentChange struct {
+	site    int // in Sites; -1: an allele
+	residue byte
+	allele  int
+}
+
+// present are the residues in an output's genes, and the alleles, that are present, each once.
+func (j *Prediction) present(o *Output) []presentChange {
+	m := j.model
+	var changes []presentChange
+	seen := map[presentChange]bool{}
+	for i := range m.features {
+		f := &m.features[i]
+		c := presentChange{site: -1}
+		switch {
+		case f.kind == featureResidue && m.present(j.genotype, f.codon, f.residue) && slices.Contains(o.Genes, m.Codons[f.codon].Gene):
+			c.site, c.residue = f.codon, f.residue
+		case f.kind == featureAllele && m.presentAllele(&j.genotype.Alleles[f.allele]):
+			c.allele = f.allele
+		default:
+			continue
+		}
+		if !seen[c] {
+			seen[c] = true
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+func (m *Model) changeName(c presentChange) string {
+	if c.site < 0 {
+		return m.Alleles[c.allele]
+	}
+	return m.residueName(c.site, c.residue)
 }
 
 // residueName is a residue at a codon as people write it: "RT:M184V".

@@ -148,54 +148,9 @@ func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error
 	if x, err = n.conv(x, "initial_conv", n.channels, 4, 1, 1, nil); err != nil {
 		return nil, 0, err
 	}
-	// Each skip is cut to the last one's length in the end, when that is known.
-	type skip struct {
-		value string
-		cut   int
-	}
-	var skips []skip
-	addSkip := func(x, name string) error {
-		value, err := n.conv(x, name, n.channels, n.channels, 1, 1, nil)
-		skips = append(skips, skip{value, n.cut})
-		return err
-	}
-	if err := addSkip(x, "initial_skip.conv"); err != nil {
+	sum, err := n.residuals(x)
+	if err != nil {
 		return nil, 0, err
-	}
-	units := 0
-	for i := 0; ; i++ {
-		at := fmt.Sprintf("residual_units.%d.", i)
-		if _, ok := tensors[at+"conv.weight"]; ok {
-			if units == 0 || units%unitsPerSkip != 0 {
-				return nil, 0, fmt.Errorf("%sconv is a skip behind %d units, not behind four or a multiple", at, units)
-			}
-			if err := addSkip(x, at+"conv"); err != nil {
-				return nil, 0, err
-			}
-			continue
-		}
-		if _, ok := tensors[at+"conv1.weight"]; !ok {
-			break
-		}
-		if units/unitsPerSkip >= len(dilations) {
-			return nil, 0, fmt.Errorf("it has more than %d residual units: which dilations they have is not known", unitsPerSkip*len(dilations))
-		}
-		if x, err = n.unit(x, at, widths[units/unitsPerSkip], dilations[units/unitsPerSkip]); err != nil {
-			return nil, 0, err
-		}
-		units++
-	}
-	if units == 0 || units%unitsPerSkip != 0 || len(skips) != 1+units/unitsPerSkip {
-		return nil, 0, fmt.Errorf("it has %d residual units and %d skips, not four units to each skip but the first", units, len(skips))
-	}
-	sum := ""
-	for _, s := range skips {
-		value := crop(g, s.value, n.cut-s.cut)
-		if sum == "" {
-			sum = value
-		} else {
-			sum = g.Node("Add", []string{sum, value})
-		}
 	}
 	if x, err = n.conv(sum, "final_conv", 3, n.channels, 1, 1, nil); err != nil {
 		return nil, 0, err
@@ -209,6 +164,59 @@ func build(tensors map[string]torch.Tensor) (onnx []byte, context int, err error
 	g.PB.Output = []*onnxpb.ValueInfoProto{onnxgraph.End(outputName, onnxpb.TensorProto_FLOAT, "batch", 3, "positions")}
 	onnx, err = g.Marshal()
 	return onnx, n.cut, err
+}
+
+// residuals adds the residual units and the skips behind every few of them, and returns the sum of the skips.
+func (n *network) residuals(x string) (sum string, err error) {
+	// Each skip is cut to the last one's length in the end, when that is known.
+	type skip struct {
+		value string
+		cut   int
+	}
+	var skips []skip
+	addSkip := func(x, name string) error {
+		value, err := n.conv(x, name, n.channels, n.channels, 1, 1, nil)
+		skips = append(skips, skip{value, n.cut})
+		return err
+	}
+	if err := addSkip(x, "initial_skip.conv"); err != nil {
+		return "", err
+	}
+	units := 0
+	for i := 0; ; i++ {
+		at := fmt.Sprintf("residual_units.%d.", i)
+		if _, ok := n.tensors[at+"conv.weight"]; ok {
+			if units == 0 || units%unitsPerSkip != 0 {
+				return "", fmt.Errorf("%sconv is a skip behind %d units, not behind four or a multiple", at, units)
+			}
+			if err := addSkip(x, at+"conv"); err != nil {
+				return "", err
+			}
+			continue
+		}
+		if _, ok := n.tensors[at+"conv1.weight"]; !ok {
+			break
+		}
+		if units/unitsPerSkip >= len(dilations) {
+			return "", fmt.Errorf("it has more than %d residual units: which dilations they have is not known", unitsPerSkip*len(dilations))
+		}
+		if x, err = n.unit(x, at, widths[units/unitsPerSkip], dilations[units/unitsPerSkip]); err != nil {
+			return "", err
+		}
+		units++
+	}
+	if units == 0 || units%unitsPerSkip != 0 || len(skips) != 1+units/unitsPerSkip {
+		return "", fmt.Errorf("it has %d residual units and %d skips, not four units to each skip but the first", units, len(skips))
+	}
+	for _, s := range skips {
+		value := crop(n.g, s.value, n.cut-s.cut)
+		if sum == "" {
+			sum = value
+		} else {
+			sum = n.g.Node("Add", []string{sum, value})
+		}
+	}
+	return sum, nil
 }
 
 // unit adds a residual unit.

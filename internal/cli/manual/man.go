@@ -21,16 +21,7 @@ func Man(cmd *cobra.Command, src Source) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 %q %q %q\n", strings.ToUpper(roff(PageName(cmd))), src.Date, "Porestream "+src.Version, "Porestream manual")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(PageName(cmd)), roff(lower(cmd.Short)))
-	if cmd.Runnable() || len(children(cmd)) > 0 {
-		b.WriteString(".SH SYNOPSIS\n.nf\n")
-		if cmd.Runnable() {
-			fmt.Fprintf(&b, "%s\n", roffLine(useLine(cmd)))
-		}
-		if len(children(cmd)) > 0 {
-			fmt.Fprintf(&b, "%s\n", roffLine(cmd.CommandPath()+" COMMAND [flags]"))
-		}
-		b.WriteString(".fi\n")
-	}
+	manSynopsis(&b, cmd)
 	b.WriteString(".SH DESCRIPTION\n")
 	for i, p := range blocks(description(cmd)) {
 		if i > 0 {
@@ -63,22 +54,8 @@ func Man(cmd *cobra.Command, src Source) []byte {
 	for _, e := range exits {
 		fmt.Fprintf(&b, ".TP\n%s\n%s\n", e.code, roffLine(e.text))
 	}
-	var others []string
-	if cmd.HasParent() {
-		others = append(others, PageName(cmd.Parent()))
-		for _, c := range children(cmd.Parent()) {
-			if c != cmd && cmd.Parent().HasParent() {
-				others = append(others, PageName(c))
-			}
-		}
-	} else {
-		for _, name := range []string{"ingest", "pore", "processor"} {
-			if name != cmd.Name() {
-				others = append(others, name)
-			}
-		}
-	}
 	b.WriteString(".SH SEE ALSO\n")
+	others := relatedPages(cmd)
 	for i, name := range others {
 		sep := ","
 		if i == len(others)-1 {
@@ -87,6 +64,40 @@ func Man(cmd *cobra.Command, src Source) []byte {
 		fmt.Fprintf(&b, ".BR %s (1)%s\n", roff(name), sep)
 	}
 	return []byte(b.String())
+}
+
+func manSynopsis(b *strings.Builder, cmd *cobra.Command) {
+	if !cmd.Runnable() && len(children(cmd)) == 0 {
+		return
+	}
+	b.WriteString(".SH SYNOPSIS\n.nf\n")
+	if cmd.Runnable() {
+		fmt.Fprintf(b, "%s\n", roffLine(useLine(cmd)))
+	}
+	if len(children(cmd)) > 0 {
+		fmt.Fprintf(b, "%s\n", roffLine(cmd.CommandPath()+" COMMAND [flags]"))
+	}
+	b.WriteString(".fi\n")
+}
+
+// relatedPages are those of the command's parent and of the parent's other commands; of a program, those of the others.
+func relatedPages(cmd *cobra.Command) []string {
+	var others []string
+	if !cmd.HasParent() {
+		for _, name := range []string{"ingest", "pore", "processor"} {
+			if name != cmd.Name() {
+				others = append(others, name)
+			}
+		}
+		return others
+	}
+	others = append(others, PageName(cmd.Parent()))
+	for _, c := range children(cmd.Parent()) {
+		if c != cmd && cmd.Parent().HasParent() {
+			others = append(others, PageName(c))
+		}
+	}
+	return others
 }
 
 func manBlock(b *strings.Builder, p block) {
