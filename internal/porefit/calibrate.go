@@ -33,7 +33,10 @@ type Calibration struct {
 	// Rounds is how often a profile is mended by published levels, ShippedRounds how often
 	// by ours.
 	Rounds, ShippedRounds int
-	Log                   io.Writer
+	// KeepWords leaves what words do as it is: bases that were decoded are too often wrong
+	// to say.
+	KeepWords bool
+	Log       io.Writer
 }
 
 // damping is how much of a difference a round takes back: all of it would swing.
@@ -43,13 +46,20 @@ const damping = 0.8
 // reads.
 func (c *Calibration) Begin(p *squiggle.Profile) {
 	real := c.targets(c.Real)
-	p.Dwell, p.Noise, p.ResidualPublished = real.dwell, real.spread, real.residual
+	p.Dwell, p.Noise, p.Change, p.ResidualPublished = real.dwell, real.steady, real.change, real.residual
 	for i := range p.Dwell {
 		p.Dwell[i] = max(p.Dwell[i], 0.02)
 		p.Noise[i] = max(p.Noise[i], 0.005)
 	}
+	flat := func(w word) []squiggle.Part {
+		return []squiggle.Part{{Offset: w.offset, Width: w.bases, Adds: make([]int16, 1<<(2*w.bases))}}
+	}
+	p.DwellWords, p.NoiseWords = flat(dwellWord(p.K)), flat(noiseWord(p.K))
 	p.Residual = slices.Clone(p.ResidualPublished)
-	p.Correlation = c.Real.Autocorrelation()
+	p.Correlation = c.Real.Quiet()
+	for i := range p.Correlation {
+		p.Correlation[i] = max(p.Correlation[i], 0)
+	}
 }
 
 // Run mends a profile's quantiles and its noise's autocorrelation, round by round.
@@ -66,12 +76,19 @@ func (c *Calibration) Run(p *squiggle.Profile) error {
 		}
 		c.report(round, m)
 		sim := c.targets(m)
+		is, want := m.Quiet(), c.Real.Quiet()
+		for i := range is {
+			p.Correlation[i] = min(max(p.Correlation[i]+float64(damping*(want[i]-is[i])), 0), 0.95)
+		}
 		shift(p.ResidualPublished, real.residual, sim.residual)
 		stretch(p.Dwell, real.dwell, sim.dwell)
-		stretch(p.Noise, real.spread, sim.spread)
-		is, want := m.Autocorrelation(), c.Real.Autocorrelation()
-		for i := range is {
-			p.Correlation[i] = min(max(p.Correlation[i]+damping*(want[i]-is[i]), 0), 0.95)
+		stretch(p.Noise, real.steady, sim.steady)
+		stretch(p.Change, real.change, sim.change)
+		smooth(p.Dwell)
+		smooth(p.Noise)
+		smooth(p.Change)
+		if !c.KeepWords {
+			c.words(p, m)
 		}
 	}
 	// Shipped levels are off the published ones, so less is left for visits.
@@ -91,15 +108,50 @@ func (c *Calibration) Run(p *squiggle.Profile) error {
 }
 
 func (c *Calibration) report(round int, m *Measured) {
-	fmt.Fprintf(c.Log, "round %d: %d bases, %d stretches left out, %+v, r %.4f, autocorrelation %.3f, of real reads %.3f\n",
-		round, len(m.Dwells), m.Left, Compare(c.Real, m), m.Correlation(), m.Autocorrelation(), c.Real.Autocorrelation())
+	fmt.Fprintf(c.Log, "round %d: %d bases, %d stretches left out, %+v, r %.4f, autocorrelation %.3f, of real reads %.3f, of quiet bases %.3f and %.3f\n",
+		round, len(m.Dwells), m.Left, Compare(c.Real, m), m.Correlation(), m.Autocorrelation(), c.Real.Autocorrelation(), m.Quiet(), c.Real.Quiet())
 }
 
 // targets are the quantiles of what was measured.
-type targets struct{ residual, spread, dwell []float64 }
+type targets struct{ residual, steady, change, dwell []float64 }
 
 func (c *Calibration) targets(m *Measured) targets {
-	return targets{Quantiles(m.Residuals, false), Quantiles(m.Spreads, false), Quantiles(m.Dwells, true)}
+	return targets{Quantiles(m.Residuals, false), Quantiles(m.Steady, false), Quantiles(m.Changes, false), Quantiles(m.Clear, true)}
+}
+
+// words mends what words do: by what is measured of them in real reads and not in
+// simulated ones.
+func (c *Calibration) words(p *squiggle.Profile, m *Measured) {
+	realDwell, realNoise := c.Real.Words(p.K)
+	dwell, noise := m.Words(p.K)
+	mend := func(parts []squiggle.Part, real, is []float64) {
+		adds := parts[0].Adds
+		for i := range adds {
+			v := float64(adds[i]) + float64(1000*damping*(real[i]-is[i]))
+			adds[i] = int16(math.Round(min(max(v, -wordMost), wordMost)))
+		}
+	}
+	mend(p.DwellWords, realDwell, dwell)
+	mend(p.NoiseWords, realNoise, noise)
+}
+
+// wordMost is the most that a word may add, in thousandths of a logarithm.
+const wordMost = 2000
+
+// smooth takes out of quantiles what rounds of a calibration put there and no pore does:
+// steps. Each is the mean, of logarithms, of those about it.
+func smooth(q []float64) {
+	const about, least = 8, 1e-3
+	was := slices.Clone(q)
+	for i := range q {
+		near := min(about, i, len(q)-1-i)
+		sum := 0.0
+		for _, v := range was[i-near : i+near+1] {
+			sum += math.Log(max(v, least))
+		}
+		q[i] = math.Exp(sum / float64(2*near+1))
+	}
+	slices.Sort(q)
 }
 
 // simulated measures simulated reads, by published levels or by ours.
@@ -144,7 +196,7 @@ func Shorten(stretches []Stretch, samples int) []Stretch {
 // shift moves quantiles by what measured ones differ from the wanted.
 func shift(q, want, is []float64) {
 	for i := range q {
-		q[i] += damping * (want[i] - is[i])
+		q[i] += float64(damping * (want[i] - is[i]))
 	}
 	slices.Sort(q)
 }
@@ -182,7 +234,7 @@ func (m *Measured) Spread() Between {
 	for lag := 5; lag <= 50; lag += 5 {
 		for i := lag; i < len(m.Residuals); i++ {
 			if m.Dwells[i] >= 4 && m.Dwells[i-lag] >= 4 {
-				sum, n = sum+m.Residuals[i]*m.Residuals[i-lag], n+1
+				sum, n = sum+float64(m.Residuals[i]*m.Residuals[i-lag]), n+1
 			}
 		}
 	}
@@ -209,7 +261,7 @@ func mean(values []float64) float64 {
 func deviation(values []float64) float64 {
 	m, sum := mean(values), 0.0
 	for _, v := range values {
-		sum += (v - m) * (v - m)
+		sum += float64((v - m) * (v - m))
 	}
 	return math.Sqrt(sum / float64(len(values)-1))
 }

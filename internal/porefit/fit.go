@@ -28,11 +28,11 @@ func NewMeter(m *squiggle.Model, centre int) *Meter {
 	sum, square := 0.0, 0.0
 	for _, l := range levels {
 		sum += float64(l)
-		square += float64(l) * float64(l)
+		square += float64(float64(l) * float64(l))
 	}
 	n := float64(len(levels))
 	mean := sum / n
-	deviation := math.Sqrt(square/n - mean*mean)
+	deviation := math.Sqrt(square/n - float64(mean*mean))
 	for i, l := range levels {
 		levels[i] = float32((float64(l) - mean) / deviation)
 	}
@@ -44,6 +44,7 @@ type Visit struct {
 	Code    uint32
 	Mean    float64 // in levels
 	Samples int
+	Spread  float64 // standard deviation of the samples
 }
 
 // Measured is what a [Meter] measures in reads.
@@ -116,11 +117,15 @@ func (m *Measured) seen(fit eventalign.Fit, samples []float32, codes []uint32, b
 		if i+1 < len(begins) {
 			end = begins[i+1]
 		}
-		total := 0.0
+		total, square := 0.0, 0.0
 		for _, x := range samples[begins[i]:end] {
 			total += float64(x)
 		}
-		m.Visits = append(m.Visits, Visit{c, total / float64(end-begins[i]), end - begins[i]})
+		mean := total / float64(end-begins[i])
+		for _, x := range samples[begins[i]:end] {
+			square += float64((float64(x) - mean) * (float64(x) - mean))
+		}
+		m.Visits = append(m.Visits, Visit{c, mean, end - begins[i], math.Sqrt(square / float64(max(end-begins[i]-1, 1)))})
 	}
 }
 
@@ -275,7 +280,7 @@ func Quantiles(values []float64, spread bool) []float64 {
 	if spread {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		for i := range sorted {
-			sorted[i] += rnd.Float64() - 0.5
+			sorted[i] += float64(rnd.Float64()) - 0.5
 		}
 	}
 	slices.Sort(sorted)
@@ -286,14 +291,16 @@ func Quantiles(values []float64, spread bool) []float64 {
 	return out
 }
 
+// leastSamples is how many samples a base has whose level and scatter count.
+const leastSamples = 4
+
 // Levels fits a table of parts to visits, by ridge regression: conjugate gradients on the
 // normal equations of the k-mers' means. Bases with few samples don't count.
 func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, error) {
 	const (
-		leastSamples = 4
-		rounds       = 200
-		between      = 0.5 // of the variance of a k-mer's mean: what more visits don't mend
-		ridge        = 1
+		rounds  = 200
+		between = 0.5 // of the variance of a k-mer's mean: what more visits don't mend
+		ridge   = 1
 	)
 	type sum struct{ n, total float64 }
 	seen := make(map[uint32]sum)
@@ -332,7 +339,7 @@ func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, erro
 			for i := range parts {
 				y += x[at(c, i)]
 			}
-			y *= s.n / (1 + between*s.n)
+			y = float64(y * (s.n / (1 + float64(between*s.n))))
 			for i := range parts {
 				out[at(c, i)] += y
 			}
@@ -343,7 +350,7 @@ func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, erro
 	for _, c := range kmers {
 		s := seen[c]
 		for i := range parts {
-			right[at(c, i)] += s.n / (1 + between*s.n) * s.total / s.n
+			right[at(c, i)] += s.n / (1 + float64(between*s.n)) * s.total / s.n
 		}
 	}
 	x := conjugate(times, right, rounds)
@@ -358,6 +365,66 @@ func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, erro
 	return out, nil
 }
 
+// word is what is told of a visit by its bases: by some of the k-mer's, as far as there are
+// visits of them, and otherwise by those without the first and the last.
+type word struct{ offset, bases int }
+
+// dwellWord and noiseWord are the words that say most of times and of scatter. Of R10.4.1's
+// 9-mers they are five bases, from 3 and from 4 on: longer ones say as much of places that
+// weren't measured, shorter ones less.
+func dwellWord(k int) word { return wordFrom(3, k) }
+func noiseWord(k int) word { return wordFrom(4, k) }
+
+func wordFrom(offset, k int) word {
+	bases := min(5, k)
+	return word{min(offset, k-bases), bases}
+}
+
+const (
+	// wordVisits is how many visits of a word count as much as what is assumed of it.
+	wordVisits = 20
+	// leastNoise keeps what is hardly there from counting much in a logarithm.
+	leastNoise = 0.03
+)
+
+// Words are the effects of words on the logarithms of times and of scatter, by their code:
+// drawn towards what the middle of the word has, and that towards nothing.
+func (m *Measured) Words(k int) (dwell, noise []float64) {
+	return m.words(k, dwellWord(k), func(v *Visit) (float64, bool) { return math.Log(float64(v.Samples)), true }),
+		m.words(k, noiseWord(k), func(v *Visit) (float64, bool) {
+			return math.Log(max(v.Spread, leastNoise)), v.Samples >= leastSamples
+		})
+}
+
+func (m *Measured) words(k int, w word, of func(*Visit) (float64, bool)) []float64 {
+	words, cores := 1<<(2*w.bases), 1<<(2*(w.bases-2))
+	sums, counts := make([]float64, words), make([]float64, words)
+	for i := range m.Visits {
+		if v, ok := of(&m.Visits[i]); ok {
+			code := int(m.Visits[i].Code) >> (2 * (k - w.offset - w.bases)) & (words - 1)
+			sums[code] += v
+			counts[code]++
+		}
+	}
+	total, all := 0.0, 0.0
+	for code := range sums {
+		total, all = total+sums[code], all+counts[code]
+	}
+	coreSums, coreCounts := make([]float64, cores), make([]float64, cores)
+	core := func(code int) int { return code >> 2 & (cores - 1) }
+	for code := range sums {
+		sums[code] -= float64(total / max(all, 1) * counts[code])
+		coreSums[core(code)] += sums[code]
+		coreCounts[core(code)] += counts[code]
+	}
+	out := make([]float64, len(sums))
+	for code := range out {
+		assumed := coreSums[core(code)] / (coreCounts[core(code)] + wordVisits)
+		out[code] = assumed + (sums[code]-float64(assumed*counts[code]))/(counts[code]+wordVisits)
+	}
+	return out
+}
+
 // conjugate solves a symmetric, positive definite system.
 func conjugate(times func([]float64) []float64, right []float64, rounds int) []float64 {
 	x, r := make([]float64, len(right)), slices.Clone(right)
@@ -370,12 +437,12 @@ func conjugate(times func([]float64) []float64, right []float64, rounds int) []f
 		ap := times(p)
 		a := rr / dot(p, ap)
 		for i := range x {
-			x[i] += a * p[i]
-			r[i] -= a * ap[i]
+			x[i] += float64(a * p[i])
+			r[i] -= float64(a * ap[i])
 		}
 		next := dot(r, r)
 		for i := range p {
-			p[i] = r[i] + next/rr*p[i]
+			p[i] = r[i] + float64(next/rr*p[i])
 		}
 		rr = next
 	}
@@ -384,7 +451,7 @@ func conjugate(times func([]float64) []float64, right []float64, rounds int) []f
 
 func dot(a, b []float64) (sum float64) {
 	for i := range a {
-		sum += a[i] * b[i]
+		sum += float64(a[i] * b[i])
 	}
 	return sum
 }
@@ -432,7 +499,7 @@ func Agreement(a, b *squiggle.Model) float64 {
 	n, sx, sy, sxx, syy, sxy := float64(len(x)), 0.0, 0.0, 0.0, 0.0, 0.0
 	for i := range x {
 		u, v := float64(x[i]), float64(y[i])
-		sx, sy, sxx, syy, sxy = sx+u, sy+v, sxx+u*u, syy+v*v, sxy+u*v
+		sx, sy, sxx, syy, sxy = sx+u, sy+v, sxx+float64(u*u), syy+float64(v*v), sxy+float64(u*v)
 	}
-	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
+	return (float64(n*sxy) - float64(sx*sy)) / math.Sqrt((float64(n*sxx)-float64(sx*sx))*(float64(n*syy)-float64(sy*sy)))
 }

@@ -32,7 +32,7 @@ func TestOpen(t *testing.T) {
 func TestGoldenFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"r10.4.1-9mer.levels":  "d08c9d9b76ed46fa",
-		"r10.4.1-4khz.profile": "99019a31aa6116d3",
+		"r10.4.1-4khz.profile": "ce4730a35061ed6d",
 		"r10.4.1-5khz.profile": "2a8d6419034a0835",
 	} {
 		text, err := os.ReadFile(name)

@@ -120,7 +120,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 		fmt.Sprintf("%d bases of 4 reads of HG002, PromethION FLO-PRO114M, SQK-LSK114, aligned to what the published levels decode them to; statistics, no reads", len(fast.Dwells)),
 		"how reads differ, drift, the beginning of reads, and by how much less shipped levels leave to visits: as r10.4.1-4khz",
 	}
-	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise} {
+	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise, &p5.Change} {
 		*q = slices.Clone(*q)
 	}
 	for i := range p5.Dwell {
@@ -131,9 +131,10 @@ func run(data, out string, keep bool, log io.Writer) error {
 		if err != nil {
 			return err
 		}
-		p5.Dwell, p5.Residual, p5.ResidualPublished, p5.Noise, p5.Correlation = begin.Dwell, begin.Residual, begin.ResidualPublished, begin.Noise, begin.Correlation
+		p5.Dwell, p5.Residual, p5.ResidualPublished, p5.Noise, p5.Change, p5.Correlation = begin.Dwell, begin.Residual, begin.ResidualPublished, begin.Noise, begin.Change, begin.Correlation
 	}
-	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, pieces[:40], 3, 0, 0.18707
+	c.KeepWords = true
+	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, pieces[:40], 5, 0, 0.18707
 	return fit(&c, &p5, out)
 }
 

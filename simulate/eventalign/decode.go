@@ -121,14 +121,14 @@ func (d *Decoder) Decode(samples []float32) (Path, error) {
 
 func (d *Decoder) cost(r *run, code uint32) float32 {
 	e := r.mean - d.levels[code]
-	return float32(r.samples) * min(e*e*d.weight, d.most)
+	return float32(float32(r.samples) * min(e*e*d.weight, d.most))
 }
 
 // step takes a run in.
 func (d *Decoder) step(r *run) {
 	mask := uint32(len(d.levels) - 1)
-	stay := d.stay * float32(r.samples)
-	move := d.move + d.stay*float32(r.samples-1)
+	stay := float32(d.stay * float32(r.samples))
+	move := d.move + float32(d.stay*float32(r.samples-1))
 	d.fresh = d.fresh[:0]
 	best := never
 	reach := func(to uint32, cost float32) {

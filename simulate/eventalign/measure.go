@@ -27,7 +27,7 @@ func Guess(picoamperes, levels []float32) Fit {
 	if d == 0 || dl == 0 {
 		return Fit{Scale: 1, Shift: m - ml}
 	}
-	return Fit{Scale: d / dl, Shift: m - d/dl*ml}
+	return Fit{Scale: d / dl, Shift: m - float64(d/dl*ml)}
 }
 
 // spread returns the median and the median distance from it.
@@ -76,6 +76,10 @@ const (
 	// A base counts in the autocorrelation with so many samples, without the first and
 	// last ones, which have a share of its neighbours'.
 	correlationSamples, correlationEdge = 16, 2
+	// A base shows whether its level changes with so many samples.
+	changeSamples = 12
+	// A level is far from another one by so much.
+	clearStep = 0.5
 	// outlier is how many robust standard deviations off a base is left out of a fit.
 	outlier = 4
 	// edgeBases are left out at both ends of an alignment, which its bounds decide.
@@ -107,7 +111,7 @@ func Refit(picoamperes, levels []float32, begins []int) (Fit, error) {
 		}
 		off := make([]float64, len(means))
 		for i := range off {
-			off[i] = math.Abs(means[i] - f.Scale*at[i] - f.Shift)
+			off[i] = math.Abs(means[i] - float64(f.Scale*at[i]) - f.Shift)
 		}
 		bound := outlier * 1.4826 * slices.Sorted(slices.Values(off))[len(off)/2]
 		for i := range off {
@@ -122,11 +126,11 @@ func line(x, y []float64, use []bool) Fit {
 	n, sx, sy, sxx, sxy := 0.0, 0.0, 0.0, 0.0, 0.0
 	for i := range x {
 		if use[i] {
-			n, sx, sy, sxx, sxy = n+1, sx+x[i], sy+y[i], sxx+x[i]*x[i], sxy+x[i]*y[i]
+			n, sx, sy, sxx, sxy = n+1, sx+x[i], sy+y[i], sxx+float64(x[i]*x[i]), sxy+float64(x[i]*y[i])
 		}
 	}
-	b := (n*sxy - sx*sy) / (n*sxx - sx*sx)
-	return Fit{Scale: b, Shift: (sy - b*sx) / n}
+	b := (float64(n*sxy) - float64(sx*sy)) / (float64(n*sxx) - float64(sx*sx))
+	return Fit{Scale: b, Shift: (sy - float64(b*sx)) / n}
 }
 
 func end(begins []int, i, samples int) int {
@@ -144,7 +148,7 @@ func moments(samples []float32) (mean, deviation float64) {
 	}
 	mean /= n
 	for _, x := range samples {
-		deviation += (float64(x) - mean) * (float64(x) - mean)
+		deviation += float64((float64(x) - mean) * (float64(x) - mean))
 	}
 	return mean, math.Sqrt(deviation / max(n-1, 1))
 }
@@ -157,11 +161,20 @@ type Statistics struct {
 	Residuals []float64 // of each base: its mean less its level
 	Spreads   []float64 // of bases of four samples or more: their standard deviation
 	Dwells    []float64 // of each base: its samples
+	// Of bases of twelve samples or more, without the first and the last sample: by how
+	// much the level changes at the sample where it changes most, and the standard
+	// deviation about the two levels.
+	Changes, Steady []float64
+	// Clear are the samples of bases whose level is far from those of both neighbours: where
+	// levels are near each other, borders of bases are where noise has put them.
+	Clear []float64
 
-	lags [Lags]float64 // sums of products
-	pair [Lags]float64 // their numbers
-	self [2]float64    // sum of squares, and their number
-	r    [6]float64    // n, sums of x, y, xx, yy, xy of levels and means
+	lags  [Lags]float64   // sums of products
+	pair  [Lags]float64   // their numbers
+	self  [2]float64      // sum of squares, and their number
+	r     [6]float64      // n, sums of x, y, xx, yy, xy of levels and means
+	quiet [][Lags]float64 // of bases: their own autocorrelation
+	loud  []float64       // and their standard deviation
 }
 
 // Add takes an aligned stretch in; samples are in units of levels.
@@ -172,6 +185,9 @@ func (s *Statistics) Add(samples, levels []float32, begins []int) {
 		level := float64(levels[i])
 		s.Residuals = append(s.Residuals, mean-level)
 		s.Dwells = append(s.Dwells, float64(len(of)))
+		if min(math.Abs(float64(levels[i]-levels[i-1])), math.Abs(float64(levels[i+1]-levels[i]))) >= clearStep {
+			s.Clear = append(s.Clear, float64(len(of)))
+		}
 		if len(of) >= spreadSamples {
 			s.Spreads = append(s.Spreads, deviation)
 		}
@@ -179,7 +195,33 @@ func (s *Statistics) Add(samples, levels []float32, begins []int) {
 			s.r[j] += v
 		}
 		s.correlate(of)
+		if len(of) >= changeSamples {
+			by, rest := changed(of[1 : len(of)-1])
+			s.Changes, s.Steady = append(s.Changes, by), append(s.Steady, rest)
+		}
 	}
+}
+
+// changed cuts samples in two, so that their deviations from two means are the least, and
+// returns by how much the means differ and the standard deviation about them.
+func changed(samples []float32) (by, rest float64) {
+	n := float64(len(samples))
+	total, square := 0.0, 0.0
+	for _, x := range samples {
+		total += float64(x)
+		square += float64(float64(x) * float64(x))
+	}
+	square -= total * total / n // about the mean
+	most, sum := 0.0, 0.0
+	for i, x := range samples[:len(samples)-1] {
+		sum += float64(x)
+		k := float64(i + 1)
+		d := sum/k - (total-sum)/(n-k)
+		if between := d * d * k * (n - k) / n; between > most {
+			most, by = between, math.Abs(d)
+		}
+	}
+	return by, math.Sqrt(max(square-most, 0) / (n - 2))
 }
 
 func (s *Statistics) correlate(of []float32) {
@@ -187,16 +229,49 @@ func (s *Statistics) correlate(of []float32) {
 		return
 	}
 	of = of[correlationEdge : len(of)-correlationEdge]
-	mean, _ := moments(of)
+	mean, deviation := moments(of)
+	var own [Lags]float64
+	square := 0.0
 	for i, x := range of {
 		d := float64(x) - mean
-		s.self[0] += d * d
+		s.self[0] += float64(d * d)
 		s.self[1]++
+		square += float64(d * d)
 		for lag := 1; lag <= Lags && lag <= i; lag++ {
-			s.lags[lag-1] += d * (float64(of[i-lag]) - mean)
+			product := float64(d * (float64(of[i-lag]) - mean))
+			s.lags[lag-1] += product
+			own[lag-1] += product
 			s.pair[lag-1]++
 		}
 	}
+	if square > 0 {
+		for i := range own {
+			own[i] /= square
+		}
+		s.quiet, s.loud = append(s.quiet, own), append(s.loud, deviation)
+	}
+}
+
+// Quiet is the autocorrelation of samples, from lag 1, in that half of the bases that
+// scatter least: each counts alike, and few change their level.
+func (s *Statistics) Quiet() (out [Lags]float64) {
+	bound := 0.0
+	if len(s.loud) > 0 {
+		bound = slices.Sorted(slices.Values(s.loud))[len(s.loud)/2]
+	}
+	n := 0.0
+	for i, own := range s.quiet {
+		if s.loud[i] <= bound {
+			n++
+			for lag := range out {
+				out[lag] += own[lag]
+			}
+		}
+	}
+	for lag := range out {
+		out[lag] /= max(n, 1)
+	}
+	return out
 }
 
 // Autocorrelation is that of samples about their base's mean, from lag 1.
@@ -212,7 +287,7 @@ func (s *Statistics) Autocorrelation() (out [Lags]float64) {
 // Correlation is Pearson's r of bases' means with their levels.
 func (s *Statistics) Correlation() float64 {
 	n, x, y, xx, yy, xy := s.r[0], s.r[1], s.r[2], s.r[3], s.r[4], s.r[5]
-	return (n*xy - x*y) / math.Sqrt((n*xx-x*x)*(n*yy-y*y))
+	return (float64(n*xy) - float64(x*y)) / math.Sqrt((float64(n*xx)-float64(x*x))*(float64(n*yy)-float64(y*y)))
 }
 
 // KS is the Kolmogorov-Smirnov distance of two samples: the greatest difference of their

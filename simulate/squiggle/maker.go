@@ -61,6 +61,8 @@ type Pore struct {
 	// dwell, residual and scatter are the model's distributions of visits, where it has
 	// them: of samples, of what a visit's level is off its k-mer's, and of noise.
 	dwell, residual, scatter *drawn
+	// change is by how much a visit's level changes within it; nil: not at all.
+	change *drawn
 	// open is how an open pore and a strand that is held still move, in units of levels.
 	open, still float64
 }
@@ -70,6 +72,7 @@ type row struct {
 	mean, spread, noise float64
 	dwell               float64 // samples
 	shape, location     float64 // of its distribution
+	slow, loud          float64 // factors on a profile's times and scatter
 }
 
 // NewPore prepares a model.
@@ -97,8 +100,8 @@ func NewPore(m *Model, t Tuning) (*Pore, error) {
 		case InverseGaussian:
 			r.shape = r.dwell / max(cv*cv, 1e-6)
 		default:
-			r.shape = math.Sqrt(math.Log(1 + cv*cv))
-			r.location = math.Log(r.dwell) - r.shape*r.shape/2
+			r.shape = math.Sqrt(math.Log(1 + float64(cv*cv)))
+			r.location = math.Log(r.dwell) - float64(r.shape*r.shape/2)
 		}
 		p.rows[i] = r
 		noises[i] = r.noise
@@ -118,7 +121,14 @@ func (p *Pore) draw() {
 	p.residual = newDrawn(v.residual, t.Spread/typical.Spread)
 	p.scatter = newDrawn(v.noise, t.Noise)
 	for i := range p.model.kmers {
-		p.rows[i].mean = p.model.kmers[i].mean
+		p.rows[i].mean, p.rows[i].slow, p.rows[i].loud = p.model.kmers[i].mean, 1, 1
+	}
+	if w := v.words; w != nil {
+		p.change = newDrawn(w.change, t.Noise)
+		for i := range p.rows {
+			p.rows[i].slow = math.Exp(float64(sumOf(w.dwell, p.model.K, i) * t.Dwell / typical.Dwell))
+			p.rows[i].loud = math.Exp(sumOf(w.noise, p.model.K, i))
+		}
 	}
 	p.still = p.scatter.at(0.25)
 	p.open = 1.5 * p.scatter.at(0.5)
@@ -130,7 +140,7 @@ func (p *Pore) Model() *Model { return p.model }
 // time draws for how many samples a k-mer stays.
 func (p *Pore) time(r *row, rnd *rand.Rand) float64 {
 	if p.dwell != nil {
-		return p.dwell.at(rnd.Float64())
+		return float64(p.dwell.at(rnd.Float64()) * r.slow)
 	}
 	switch p.model.Dwell {
 	case Gamma:
@@ -138,26 +148,26 @@ func (p *Pore) time(r *row, rnd *rand.Rand) float64 {
 	case InverseGaussian:
 		return inverseGaussian(r.dwell, r.shape, rnd)
 	}
-	return math.Exp(r.location + r.shape*rnd.NormFloat64())
+	return math.Exp(r.location + float64(r.shape*rnd.NormFloat64()))
 }
 
 // gamma draws from a gamma distribution of scale 1 (Marsaglia, Tsang 2000).
 func gamma(shape float64, rnd *rand.Rand) float64 {
 	boost := 1.0
 	if shape < 1 {
-		boost = math.Pow(1-rnd.Float64(), 1/shape)
+		boost = math.Pow(1-float64(rnd.Float64()), 1/shape)
 		shape++
 	}
 	d := shape - 1./3
 	c := 1 / math.Sqrt(9*d)
 	for {
 		x := rnd.NormFloat64()
-		v := 1 + c*x
+		v := 1 + float64(c*x)
 		if v <= 0 {
 			continue
 		}
 		v *= v * v
-		if math.Log(1-rnd.Float64()) < x*x/2+d-d*v+d*math.Log(v) {
+		if math.Log(1-float64(rnd.Float64())) < float64(x*x/2)+d-float64(d*v)+float64(d*math.Log(v)) {
 			return boost * d * v
 		}
 	}
@@ -168,8 +178,8 @@ func gamma(shape float64, rnd *rand.Rand) float64 {
 func inverseGaussian(mean, shape float64, rnd *rand.Rand) float64 {
 	z := rnd.NormFloat64()
 	y := mean * z * z / (2 * shape)
-	x := mean * (1 + y - math.Sqrt(y*(y+2)))
-	if rnd.Float64()*(mean+x) <= mean {
+	x := float64(mean * (1 + y - math.Sqrt(y*(y+2))))
+	if float64(rnd.Float64()*(mean+x)) <= mean {
 		return x
 	}
 	return mean * mean / x
@@ -193,14 +203,14 @@ func newARMA(c [3]float64) arma {
 	}
 	// rho (1 + 2 ar ma + ma²) = (1 + ar ma) (ar + ma) has one root below 1.
 	if d := rho - a.ar; math.Abs(d) > 1e-9 {
-		b := (2*a.ar*rho - 1 - a.ar*a.ar) / d
-		root := math.Sqrt(max(b*b/4-1, 0))
-		a.ma = -b/2 + root
+		b := (float64(2*a.ar*rho) - 1 - float64(a.ar*a.ar)) / d
+		root := math.Sqrt(max(float64(b*b/4)-1, 0))
+		a.ma = float64(-b/2) + root
 		if math.Abs(a.ma) > 1 {
-			a.ma = -b/2 - root
+			a.ma = float64(-b/2) - root
 		}
 	}
-	a.scale = math.Sqrt((1 - a.ar*a.ar) / (1 + 2*a.ar*a.ma + a.ma*a.ma))
+	a.scale = math.Sqrt((1 - float64(a.ar*a.ar)) / (1 + float64(2*a.ar*a.ma) + float64(a.ma*a.ma)))
 	return a
 }
 
@@ -277,11 +287,11 @@ func (m *Maker) Time(s Strand) Read {
 	normal := func() float64 { return min(max(m.rnd.NormFloat64(), -3), 3) }
 	chance := m.rnd.Float64
 	centre := normal()
-	scale := model.scaleWithCentre*centre + math.Sqrt(1-model.scaleWithCentre*model.scaleWithCentre)*normal()
+	scale := float64(model.scaleWithCentre*centre) + float64(math.Sqrt(1-float64(model.scaleWithCentre*model.scaleWithCentre))*normal())
 	m.read = Read{
-		CentrePA:   model.CentrePA + model.CentreSpreadPA*centre,
-		ScalePA:    max(model.ScalePA+model.ScaleSpreadPA*scale, model.ScalePA/3),
-		OpenPorePA: model.OpenPorePA + model.OpenPoreSpreadPA*normal(),
+		CentrePA:   model.CentrePA + float64(model.CentreSpreadPA*centre),
+		ScalePA:    max(model.ScalePA+float64(model.ScaleSpreadPA*scale), model.ScalePA/3),
+		OpenPorePA: model.OpenPorePA + float64(model.OpenPoreSpreadPA*normal()),
 		speed:      math.Exp(model.SpeedSpread * normal()),
 		noise:      math.Exp(model.NoiseSpread * normal()),
 	}
@@ -291,7 +301,7 @@ func (m *Maker) Time(s Strand) Read {
 	}
 	held := model.Still * math.Exp(leaderSpread*normal()-leaderSpread*leaderSpread/2)
 	r.leader = int(min(held, leaderMost) * rate)
-	r.leaderLevel = model.StillLevel + 0.2*normal()
+	r.leaderLevel = model.StillLevel + float64(0.2*normal())
 	if chance() < openBehind {
 		r.behind = 1 + m.rnd.IntN(openBehindSamples)
 	}
@@ -324,7 +334,7 @@ func (m *Maker) Time(s Strand) Read {
 		row := &m.pore.rows[code]
 		at += m.pore.time(row, m.rnd.Rand) / r.speed
 		if float64(i) >= next {
-			at += m.rnd.ExpFloat64() * m.pore.tuning.StallSeconds * rate
+			at += float64(m.rnd.ExpFloat64() * m.pore.tuning.StallSeconds * rate)
 			next = float64(i) + 1 + m.rnd.ExpFloat64()/stall
 		}
 		m.ends = append(m.ends, at)
@@ -375,16 +385,21 @@ func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16
 		}
 		row := m.rows[i]
 		step := min((end-begin)*forget, 1)
-		drift += model.Drift*math.Sqrt(2*step)*p.rnd.NormFloat64() - drift*step
-		level, noise := row.mean+row.spread*p.rnd.NormFloat64()+drift, row.noise
+		drift += float64(model.Drift*math.Sqrt(2*step)*p.rnd.NormFloat64()) - float64(drift*step)
+		level, noise := row.mean+float64(row.spread*p.rnd.NormFloat64())+drift, row.noise
 		if m.pore.residual != nil {
-			level, noise = level+m.pore.residual.at(p.rnd.Float64()), m.pore.scatter.at(p.rnd.Float64())
+			level, noise = level+m.pore.residual.at(p.rnd.Float64()), float64(m.pore.scatter.at(p.rnd.Float64())*row.loud)
 		}
-		p.pass(level, noise*r.noise, begin, end)
+		noise *= r.noise
+		if m.pore.change == nil {
+			p.pass(level, noise, begin, end)
+		} else {
+			p.change(level, noise, float64(m.pore.change.at(p.rnd.Float64())*row.loud*r.noise), begin, end)
+		}
 		begin = end
 	}
 	if s.Stick < len(s.Bases) {
-		p.hold(blockLevel+blockSpread*p.rnd.NormFloat64(), m.pore.still, s.Stuck)
+		p.hold(blockLevel+float64(blockSpread*p.rnd.NormFloat64()), m.pore.still, s.Stuck)
 	}
 	p.hold(open, m.pore.open, len(p.out)-p.at)
 	return dst[:len(dst)+samples], r
@@ -403,14 +418,27 @@ type painter struct {
 	rnd        *rand.Rand
 }
 
+// change writes a level that changes once, at any moment of its visit and either way. The
+// visit's mean stays.
+func (p *painter) change(level, noise, by, begin, end float64) {
+	when := float64(p.rnd.Float64())
+	if p.rnd.Uint64()&1 == 0 {
+		by = -by
+	}
+	middle := begin + float64(when*(end-begin))
+	first := level + float64(by*(1-when))
+	p.pass(first, noise, begin, middle)
+	p.pass(first-by, noise, middle, end)
+}
+
 // pass writes a level from one moment to another, both in samples.
 func (p *painter) pass(level, noise, begin, end float64) {
 	if left := 1 - p.share; end-begin < left {
-		p.part += level * (end - begin)
+		p.part += float64(level * (end - begin))
 		p.share += end - begin
 		return
 	} else if p.share > 0 {
-		first := p.part + level*left
+		first := p.part + float64(level*left)
 		begin += left
 		p.part, p.share = 0, 0
 		p.fill(first, noise, 1)
@@ -433,14 +461,14 @@ func (p *painter) fill(level, noise float64, samples int) {
 	if samples <= 0 {
 		return
 	}
-	base, size := level*p.gain+p.zero+0.5, noise*p.gain
+	base, size := float64(level*p.gain)+p.zero+0.5, noise*p.gain
 	x, e, a := p.x, p.e, p.noise
 	out := p.out[p.at : p.at+samples]
 	for i := range out {
 		fresh := p.rnd.NormFloat64()
-		x = a.ar*x + a.scale*(fresh+a.ma*e)
+		x = float64(a.ar*x) + float64(a.scale*(fresh+float64(a.ma*e)))
 		e = fresh
-		out[i] = int16(math.Floor(min(max(base+size*x, p.min), p.max)))
+		out[i] = int16(math.Floor(min(max(base+float64(size*x), p.min), p.max)))
 	}
 	p.x, p.e = x, e
 	p.at += samples

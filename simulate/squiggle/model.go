@@ -158,7 +158,11 @@ func (m *Model) Digest() string {
 		fmt.Fprintf(h, "\n%v", k)
 	}
 	if m.visits != nil {
-		fmt.Fprintf(h, "\n%s %v %v", m.profile, m.scaleWithCentre, *m.visits)
+		v := m.visits
+		fmt.Fprintf(h, "\n%s %v {%v %v %v}", m.profile, m.scaleWithCentre, v.dwell, v.residual, v.noise)
+		if v.words != nil {
+			fmt.Fprintf(h, " %v", *v.words)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -37,10 +37,17 @@ type Profile struct {
 	// published ones, which are nearer the truth; and of the standard deviation of its
 	// noise. Levels are in units of standard deviations of the table.
 	Dwell, Residual, ResidualPublished, Noise []float64
+
+	// Change is by how much the level of a visit changes within it, once and either way,
+	// as quantiles; DwellWords and NoiseWords are by what time and scatter (noise and
+	// change) of a word differ: the logarithm of a factor, as parts of the k-mer. Profiles
+	// of format 1 have none of the three.
+	Change                 []float64
+	DwellWords, NoiseWords []Part
 }
 
 // QuantileAt is the share of visits below quantile i of a profile, 0 <= i < Quantiles.
-func QuantileAt(i int) float64 { return (1 - math.Cos(math.Pi*float64(i)/(Quantiles-1))) / 2 }
+func QuantileAt(i int) float64 { return float64((1 - math.Cos(math.Pi*float64(i)/(Quantiles-1))) / 2) }
 
 // Quantiles is how many a profile has of each distribution. They lie close at both ends.
 const Quantiles = 129
@@ -48,6 +55,9 @@ const Quantiles = 129
 const (
 	profileMagic = "porestream-pore-profile"
 	levelsMagic  = "porestream-pore-levels"
+	// The format's versions: all visits alike, or with words and with changes of level
+	// within a visit.
+	formatPlain, formatWords = "1", "2"
 	// maxProfileBytes bounds a profile's line and maxParts a table's parts.
 	maxProfileBytes = 1 << 20
 	maxParts        = 64
@@ -61,7 +71,7 @@ type field struct {
 }
 
 // fields are the lines of numbers, in their order.
-func (p *Profile) fields() []field {
+func (p *Profile) fields(format string) []field {
 	table := func(t *[]float64) (to []*float64) {
 		if len(*t) != Quantiles {
 			*t = make([]float64, Quantiles)
@@ -72,7 +82,7 @@ func (p *Profile) fields() []field {
 		return to
 	}
 	c := &p.Correlation
-	return []field{
+	f := []field{
 		{"center_pa", []*float64{&p.CentrePA, &p.CentreSpreadPA}, 0, 1000},
 		{"scale_pa", []*float64{&p.ScalePA, &p.ScaleSpreadPA}, 0, 1000},
 		{"scale_with_center", []*float64{&p.ScaleWithCentre}, -1, 1},
@@ -89,12 +99,24 @@ func (p *Profile) fields() []field {
 		{"residual_published", table(&p.ResidualPublished), -maxLevel, maxLevel},
 		{"noise", table(&p.Noise), 0, maxLevel},
 	}
+	if format == formatWords {
+		f = append(f, field{"change", table(&p.Change), 0, maxLevel})
+	}
+	return f
+}
+
+// format is the version that a profile is written in.
+func (p *Profile) format() string {
+	if len(p.Change) == 0 {
+		return formatPlain
+	}
+	return formatWords
 }
 
 // ReadProfile reads a profile: lines of a key and its values, separated by tabs, in this
 // order and all there. Lines that begin with # and empty ones are left out.
 //
-//	porestream-pore-profile  the format's version, 1
+//	porestream-pore-profile  the format's version, 1 or 2
 //	name, chemistry          text
 //	source                   text; any number of such lines
 //	k, centre, sample_rate   whole numbers
@@ -106,11 +128,15 @@ func (p *Profile) fields() []field {
 //	speed_log_sd, read_noise_log_sd, drift_sd, drift_seconds, still_seconds, still_level
 //	dwell, residual, residual_published, noise
 //	                         129 quantiles each, at (1 − cos(π i/128))/2, which don't fall
+//	change                   from format 2 on: likewise
+//	dwell_word, noise_word   from format 2 on: offset, width, and what each of the 4^width
+//	                         combinations of bases adds to the logarithm, in thousandths;
+//	                         any number of such lines
 //
 // [Profile] has what they mean.
 func ReadProfile(r io.Reader) (*Profile, error) {
 	p := new(Profile)
-	in := newRecords(r, profileMagic)
+	in := newRecords(r, profileMagic, formatPlain, formatWords)
 	for _, f := range []struct {
 		key string
 		to  *string
@@ -124,8 +150,11 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	in.whole("k", &p.K, minK, maxK)
 	in.whole("centre", &p.Centre, 0, maxK-1)
 	in.whole("sample_rate", &p.SampleRate, 100, 60_000)
-	for _, f := range p.fields() {
+	for _, f := range p.fields(in.format) {
 		in.numbers(f)
+	}
+	if in.format == formatWords {
+		p.DwellWords, p.NoiseWords = in.parts("dwell_word", p.K), in.parts("noise_word", p.K)
 	}
 	if err := in.done(); err != nil {
 		return nil, fmt.Errorf("reading a pore profile: %w", err)
@@ -133,7 +162,7 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	for _, t := range []struct {
 		key string
 		q   []float64
-	}{{"dwell", p.Dwell}, {"residual", p.Residual}, {"residual_published", p.ResidualPublished}, {"noise", p.Noise}} {
+	}{{"dwell", p.Dwell}, {"residual", p.Residual}, {"residual_published", p.ResidualPublished}, {"noise", p.Noise}, {"change", p.Change}} {
 		if !slices.IsSorted(t.q) {
 			return nil, fmt.Errorf("reading a pore profile: %s: quantiles that fall", t.key)
 		}
@@ -151,12 +180,12 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 
 // AppendText writes a profile as [ReadProfile] reads it, with four digits of each number.
 func (p *Profile) AppendText(dst []byte) []byte {
-	dst = fmt.Appendf(dst, "%s\t1\nname\t%s\nchemistry\t%s\n", profileMagic, p.Name, p.Chemistry)
+	dst = fmt.Appendf(dst, "%s\t%s\nname\t%s\nchemistry\t%s\n", profileMagic, p.format(), p.Name, p.Chemistry)
 	for _, s := range p.Source {
 		dst = fmt.Appendf(dst, "source\t%s\n", s)
 	}
 	dst = fmt.Appendf(dst, "k\t%d\ncentre\t%d\nsample_rate\t%d\n", p.K, p.Centre, p.SampleRate)
-	for _, f := range p.fields() {
+	for _, f := range p.fields(p.format()) {
 		dst = append(dst, f.key...)
 		for _, v := range f.to {
 			dst = append(dst, '\t')
@@ -164,7 +193,7 @@ func (p *Profile) AppendText(dst []byte) []byte {
 		}
 		dst = append(dst, '\n')
 	}
-	return dst
+	return appendParts(appendParts(dst, "dwell_word", p.DwellWords), "noise_word", p.NoiseWords)
 }
 
 // Apply gives a table's levels the visits of a profile. Levels are brought to mean 0 and
@@ -181,7 +210,7 @@ func (p *Profile) Apply(m *Model, published bool) (*Model, error) {
 	mean := sum / n
 	for i := range m.kmers {
 		d := m.kmers[i].mean - mean
-		square += d * d
+		square += float64(d * d)
 	}
 	deviation := math.Sqrt(square / n)
 	if !(deviation > 0) {
@@ -195,18 +224,40 @@ func (p *Profile) Apply(m *Model, published bool) (*Model, error) {
 		kmers: make([]kmer, len(m.kmers)), profile: p.Name, scaleWithCentre: p.ScaleWithCentre,
 		visits: &visits{dwell: p.Dwell, residual: p.Residual, noise: p.Noise},
 	}
+	if len(p.Change) > 0 {
+		out.visits.words = &words{change: p.Change, dwell: p.DwellWords, noise: p.NoiseWords}
+	}
 	if published {
 		out.visits.residual = p.ResidualPublished
 	}
 	dwell := newDrawn(p.Dwell, 1).mean()
 	for i := range m.kmers {
-		out.kmers[i] = kmer{mean: (m.kmers[i].mean - mean) / deviation, dwell: dwell}
+		factor := math.Exp(sumOf(p.DwellWords, p.K, i))
+		out.kmers[i] = kmer{mean: (m.kmers[i].mean - mean) / deviation, dwell: float64(dwell * factor)}
 	}
 	return out, nil
 }
 
 // visits are the quantiles of a profile.
-type visits struct{ dwell, residual, noise []float64 }
+type visits struct {
+	dwell, residual, noise []float64
+	words                  *words // nil: of format 1
+}
+
+// words are what a profile knows of a visit from its bases, and how visits change.
+type words struct {
+	change       []float64
+	dwell, noise []Part
+}
+
+// sumOf is what parts make of a k-mer, in whole units.
+func sumOf(parts []Part, k, code int) float64 {
+	sum := 0
+	for _, p := range parts {
+		sum += int(p.Adds[p.index(k, code)])
+	}
+	return float64(sum) / 1000
+}
 
 // drawn draws from a distribution that is known by quantiles.
 type drawn struct{ values [drawnCells + 1]float64 }
@@ -219,22 +270,22 @@ const drawnCells = 4096
 func newDrawn(quantiles []float64, factor float64) *drawn {
 	d := new(drawn)
 	for i, cell := 0, 0; cell <= drawnCells; cell++ {
-		share := float64(cell) / drawnCells
+		share := float64(float64(cell) / drawnCells)
 		for i < Quantiles-2 && QuantileAt(i+1) < share {
 			i++
 		}
 		low, high := QuantileAt(i), QuantileAt(i+1)
 		part := (share - low) / (high - low)
-		d.values[cell] = factor * (quantiles[i] + part*(quantiles[i+1]-quantiles[i]))
+		d.values[cell] = factor * (quantiles[i] + float64(part*(quantiles[i+1]-quantiles[i])))
 	}
 	return d
 }
 
 // at returns the value below which a share of the visits is, 0 <= share < 1.
 func (d *drawn) at(share float64) float64 {
-	x := share * drawnCells
+	x := float64(share * drawnCells)
 	i := int(x)
-	return d.values[i] + (x-float64(i))*(d.values[i+1]-d.values[i])
+	return d.values[i] + float64((x-float64(i))*(d.values[i+1]-d.values[i]))
 }
 
 func (d *drawn) mean() float64 {
@@ -271,6 +322,11 @@ type Part struct {
 	Adds []int16
 }
 
+// index is which combination of the part's bases a k-mer has.
+func (p *Part) index(k, code int) int {
+	return code >> (2 * (k - p.Offset - p.Width)) & (1<<(2*p.Width) - 1)
+}
+
 // Parts is a table of levels as a sum of parts: far smaller than a row for each k-mer, and
 // to be measured of reads that don't hold every k-mer.
 type Parts struct {
@@ -289,18 +345,12 @@ type Parts struct {
 //	                        bases adds to the level, in thousandths; any number of them
 func ReadParts(r io.Reader) (*Parts, error) {
 	t := new(Parts)
-	in := newRecords(r, levelsMagic)
+	in := newRecords(r, levelsMagic, formatPlain)
 	for in.peek() == "source" {
 		t.Source = append(t.Source, in.next("source", 1)[0])
 	}
 	in.whole("k", &t.K, minK, maxK)
-	for in.peek() == "part" {
-		if len(t.Parts) == maxParts {
-			in.fail(fmt.Errorf("more than %d parts", maxParts))
-			break
-		}
-		t.Parts = append(t.Parts, in.part(t.K))
-	}
+	t.Parts = in.parts("part", t.K)
 	if err := in.done(); err != nil {
 		return nil, fmt.Errorf("reading levels of parts of k-mers: %w", err)
 	}
@@ -316,9 +366,13 @@ func (t *Parts) AppendText(dst []byte) []byte {
 	for _, s := range t.Source {
 		dst = fmt.Appendf(dst, "source\t%s\n", s)
 	}
-	dst = fmt.Appendf(dst, "k\t%d\n", t.K)
-	for _, p := range t.Parts {
-		dst = fmt.Appendf(dst, "part\t%d\t%d", p.Offset, p.Width)
+	return appendParts(fmt.Appendf(dst, "k\t%d\n", t.K), "part", t.Parts)
+}
+
+// appendParts writes a line of each part.
+func appendParts(dst []byte, key string, parts []Part) []byte {
+	for _, p := range parts {
+		dst = fmt.Appendf(dst, "%s\t%d\t%d", key, p.Offset, p.Width)
 		for _, v := range p.Adds {
 			dst = append(dst, '\t')
 			dst = strconv.AppendInt(dst, int64(v), 10)
@@ -334,30 +388,28 @@ func (t *Parts) Model() *Model {
 	m.standard = true
 	m.kmers = make([]kmer, 1<<(2*t.K))
 	for code := range m.kmers {
-		sum := 0
-		for _, p := range t.Parts {
-			sum += int(p.Adds[code>>(2*(t.K-p.Offset-p.Width))&(1<<(2*p.Width)-1)])
-		}
-		m.kmers[code] = kmer{mean: float64(sum) / 1000}
+		m.kmers[code] = kmer{mean: sumOf(t.Parts, t.K, code)}
 	}
 	return m
 }
 
 // records reads lines of a key and its values. The first error stays.
 type records struct {
-	lines *bufio.Scanner
-	n     int
-	key   string // of the line that is next; empty at the end
-	cells []string
-	err   error
+	lines  *bufio.Scanner
+	n      int
+	key    string // of the line that is next; empty at the end
+	cells  []string
+	format string
+	err    error
 }
 
-func newRecords(r io.Reader, magic string) *records {
+func newRecords(r io.Reader, magic string, formats ...string) *records {
 	in := &records{lines: bufio.NewScanner(r)}
 	in.lines.Buffer(nil, maxProfileBytes)
 	in.advance()
-	if v := in.next(magic, 1); in.err == nil && v[0] != "1" {
-		in.fail(fmt.Errorf("%s is %q: this program reads format 1", magic, clip(v[0])))
+	in.format = in.next(magic, 1)[0]
+	if in.err == nil && !slices.Contains(formats, in.format) {
+		in.fail(fmt.Errorf("%s is %q: this program reads format %s", magic, clip(in.format), strings.Join(formats, " and ")))
 	}
 	return in
 }
@@ -448,14 +500,26 @@ func (in *records) numbers(f field) {
 	}
 }
 
-func (in *records) part(k int) (p Part) {
+// parts reads any number of lines of parts.
+func (in *records) parts(key string, k int) (out []Part) {
+	for in.peek() == key {
+		if len(out) == maxParts {
+			in.fail(fmt.Errorf("more than %d parts", maxParts))
+			break
+		}
+		out = append(out, in.part(key, k))
+	}
+	return out
+}
+
+func (in *records) part(key string, k int) (p Part) {
 	line := in.n
-	values := in.next("part", -1)
+	values := in.next(key, -1)
 	if in.err != nil {
 		return p
 	}
 	bad := func(format string, args ...any) Part {
-		in.err = fmt.Errorf("line %d: part: "+format, append([]any{line}, args...)...)
+		in.err = fmt.Errorf("line %d: %s: "+format, append([]any{line, key}, args...)...)
 		return Part{}
 	}
 	if len(values) < 2 {

@@ -34,6 +34,18 @@ func toyProfile() *Profile {
 	return p
 }
 
+// toyWords is the toy profile with words and changes: what begins with T takes half as long
+// again, what has G in its middle scatters half as much, and levels change by up to 0.4.
+func toyWords() *Profile {
+	p := toyProfile()
+	for i := range Quantiles {
+		p.Change = append(p.Change, 0.4*QuantileAt(i))
+	}
+	p.DwellWords = []Part{{Offset: 0, Width: 1, Adds: []int16{0, 0, 0, 405}}}
+	p.NoiseWords = []Part{{Offset: 1, Width: 1, Adds: []int16{0, 0, -693, 0}}}
+	return p
+}
+
 // toyLevels are levels of 3-mers by each base and each pair.
 func toyLevels() *Parts {
 	t := &Parts{Source: []string{"made up"}, K: 3}
@@ -64,6 +76,14 @@ func TestProfileAndLevelsRoundTrip(t *testing.T) {
 	require.Equal(t, []string{"made up", "by a test"}, p.Source)
 	require.InDelta(t, 11, p.Dwell[Quantiles/2], 1e-9)
 
+	text = toyWords().AppendText(nil)
+	p, err = ReadProfile(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(p.AppendText(nil)))
+	require.Equal(t, toyWords().NoiseWords, p.NoiseWords)
+	require.Contains(t, string(text), "porestream-pore-profile\t2\n")
+	require.True(t, strings.HasSuffix(string(text), "dwell_word\t0\t1\t0\t0\t0\t405\nnoise_word\t1\t1\t0\t0\t-693\t0\n"))
+
 	text = toyLevels().AppendText(nil)
 	l, err := ReadParts(bytes.NewReader(text))
 	require.NoError(t, err)
@@ -77,11 +97,11 @@ func TestProfileAndLevelsRoundTrip(t *testing.T) {
 }
 
 func TestReadProfileRefuses(t *testing.T) {
-	good := string(toyProfile().AppendText(nil))
+	good, worded := string(toyProfile().AppendText(nil)), string(toyWords().AppendText(nil))
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":        {"", "line 1: the file ends, want porestream-pore-profile"},
 		"another file":   {"kmer\tmean\n", `line 1: "kmer", want porestream-pore-profile`},
-		"another format": {strings.Replace(good, "profile\t1", "profile\t2", 1), `porestream-pore-profile is "2": this program reads format 1`},
+		"another format": {strings.Replace(good, "profile\t1", "profile\t3", 1), `porestream-pore-profile is "3": this program reads format 1 and 2`},
 		"no name":        {strings.Replace(good, "name\ttoy-1khz\n", "", 1), `"chemistry", want name`},
 		"a bad rate":     {strings.Replace(good, "sample_rate\t1000", "sample_rate\tfast", 1), `line 8: sample_rate is "fast", want a number from 100`},
 		"no scale":       {strings.Replace(good, "scale_pa\t21", "scale_pa\t0", 1), "scale_pa is 0"},
@@ -91,6 +111,12 @@ func TestReadProfileRefuses(t *testing.T) {
 		"a centre":       {strings.Replace(good, "centre\t1", "centre\t3", 1), "centre 3 of k-mers of 3 bases"},
 		"too much":       {good + "more\t1\n", `"more" is too much`},
 		"cut off":        {good[:len(good)/2], "want"},
+		"no change":      {strings.Replace(good, "profile\t1", "profile\t2", 1), "the file ends, want change"},
+		"change in 1":    {strings.Replace(worded, "profile\t2", "profile\t1", 1), `"change" is too much`},
+		"a change falls": {strings.Replace(worded, "change\t0\t", "change\t1\t", 1), "change: quantiles that fall"},
+		"a long word":    {strings.Replace(worded, "dwell_word\t0\t1", "dwell_word\t3\t1", 1), `dwell_word: offset "3" and width "1": want bases within the 3`},
+		"a short word":   {strings.Replace(worded, "noise_word\t1\t1", "noise_word\t1\t2", 1), "noise_word: 4 values, want 16"},
+		"words' order":   {worded + "dwell_word\t0\t1\t0\t0\t0\t0\n", `"dwell_word" is too much`},
 		"a long line":    {good + strings.Repeat("x", maxProfileBytes), "token too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,6 +228,75 @@ func TestVisitsFollowTheProfile(t *testing.T) {
 	wild.Dwell *= 2
 	require.InDelta(t, 11, profiled(t, wild).dwell.mean(), 0.05)
 	require.Greater(t, profiled(t, wild).dwell.at(0.99), 28.0)
+}
+
+// A word's visits take as long and scatter as much as the profile says of it, and a visit's
+// level changes once, by the change's quantiles either way, and keeps its mean.
+func TestWordsAndChanges(t *testing.T) {
+	toy := toyWords()
+	toy.Correlation = [3]float64{}
+	m, err := toy.Apply(toyLevels().Model(), false)
+	require.NoError(t, err)
+	_, slow, _ := m.Level("TAC")
+	_, usual, _ := m.Level("GAC")
+	require.InDelta(t, 1.5, slow/usual, 0.001)
+	plain, err := toyProfile().Apply(toyLevels().Model(), false)
+	require.NoError(t, err)
+	require.NotEqual(t, plain.Digest(), m.Digest())
+
+	const fine, offset = 0.005, 20_000
+	current := func(noise float64) ([]int16, *Maker, Read) {
+		tuning := Typical()
+		tuning.Stalls, tuning.Noise = 0, noise
+		p, err := NewPore(m, tuning)
+		require.NoError(t, err)
+		maker := p.NewMaker()
+		out, read := maker.Append(nil, randomStrand(20_000, 3), Converter{Scale: fine, Min: math.MinInt16, Max: math.MaxInt16, Offset: offset}, math.MaxInt)
+		return out, maker, read
+	}
+	out, maker, read := current(1)
+	var times, changes [2][]float64
+	last := float64(read.before + read.leader)
+	for i, end := range maker.Ends() {
+		row := maker.rows[i]
+		at := 0
+		if row.slow > 1 {
+			at = 1
+		}
+		times[at] = append(times[at], end-last)
+		begin := last
+		last = end
+		if end-begin < 12 {
+			continue
+		}
+		// By how much halves differ: as much as the noise and a part of the change.
+		half := func(from, to float64) (mean float64) {
+			for _, x := range out[int(from)+1 : int(to)] {
+				mean += (float64(x) + offset) * fine / 21
+			}
+			return mean / float64(int(to)-int(from)-1)
+		}
+		middle := (begin + end) / 2
+		at = 0
+		if row.loud < 1 {
+			at = 1
+		}
+		changes[at] = append(changes[at], math.Abs(half(begin, middle)-half(middle, end)))
+	}
+	require.InDelta(t, 1.5, mean(times[1])/mean(times[0]), 0.05)
+	require.InDelta(t, 11, mean(times[0]), 0.3)
+	require.InDelta(t, 0.5, mean(changes[1])/mean(changes[0]), 0.05)
+	// A change of c at a part w of the visit makes halves differ by 2c times the lesser of w
+	// and 1 - w: by half of it on average, and the noise adds to that.
+	require.InDelta(t, 0.2*0.5, mean(changes[0]), 0.02)
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }
 
 // Scale and centre of reads go together as the profile says.
@@ -317,6 +412,7 @@ func TestReadNPZRefuses(t *testing.T) {
 
 func FuzzReadProfile(f *testing.F) {
 	f.Add(string(toyProfile().AppendText(nil)))
+	f.Add(string(toyWords().AppendText(nil)))
 	f.Add(string(toyLevels().AppendText(nil)))
 	f.Fuzz(func(t *testing.T, text string) {
 		if l, err := ReadParts(strings.NewReader(text)); err == nil {

@@ -14,7 +14,7 @@ def table(*values):
     return "\t".join(f"{value:g}" for value in values)
 
 
-def write(folder, **changed):
+def write(folder, version=1, **changed):
     """Writes a profile of 3-mers whose level is that of their last base, and whose visits all take ten samples."""
     lines = {
         "name": "toy-4khz", "chemistry": "toy", "k": "3", "centre": "1", "sample_rate": "4000",
@@ -24,7 +24,7 @@ def write(folder, **changed):
     }  # fmt: skip
     text = "\n".join(f"{key}\t{value}" for key, value in (lines | changed).items() if value)
     path = folder / "toy-4khz.profile"
-    path.write_text(f"porestream-pore-profile\t1\n{text}\n")
+    path.write_text(f"porestream-pore-profile\t{version}\n{text}\n")
     (folder / "toy-3mer.levels").write_text(
         "porestream-pore-levels\t1\nk\t3\npart\t2\t1\t-3000\t-1000\t1000\t3000\npart\t0\t1\t0\t0\t0\t0\n"
     )
@@ -82,6 +82,47 @@ def test_times_noise_and_levels_follow_the_quantiles(tmp_path):
     assert eased.mean() == pytest.approx(11, rel=0.03) and eased.std() < 0.7 * drawn.std()
     signal, _ = Profile.read(path).current(np.zeros(900, int) + 1, 4000, rng)
     assert len(np.unique(signal)) > 300  # one word, and each visit has a level of its own
+
+
+def test_words_decide_on_times_and_scatter_and_levels_change_within_a_visit(tmp_path):
+    """A middle base T takes half as long again, and G scatters half as much."""
+    path = write(
+        tmp_path,
+        version=2,
+        dwell=table(*[20.0] * QUANTILES),
+        noise=table(*[0.02] * QUANTILES),
+        noise_autocorrelation=table(0, 0, 0),
+        change=table(*[0.4] * QUANTILES),
+        dwell_word=table(1, 1, 0, 0, 0, 405),
+        noise_word=table(1, 1, 0, 0, -693, 0),
+    )
+    profile = Profile.read(path)
+    assert not profile.kernel.any() and profile.white == 1
+    rng = np.random.default_rng(4)
+    bases = rng.integers(0, 4, 1500)
+    signal, places = profile.current(bases, 12000, rng)
+    visits = np.split(np.arange(12000), np.flatnonzero(np.diff(places)) + 1)[1:-1]
+    middle = np.array([bases[places[one[0]]] for one in visits])
+    lengths = np.array([len(one) for one in visits])
+    assert lengths[middle == 3].mean() == pytest.approx(30, rel=0.03) and lengths[middle != 3].mean() == pytest.approx(20, rel=0.03)
+    means = np.array([signal[one[1:-1]].mean() for one in visits])
+    followers = bases[np.array([places[one[0]] for one in visits]) + 1]  # whose level it is
+    unit, zero = np.polyfit((np.array([-3.0, -1, 1, 3]) / np.sqrt(5))[followers], means, 1)
+    off = means - zero - unit * (np.array([-3.0, -1, 1, 3]) / np.sqrt(5))[followers]
+    assert np.abs(off).mean() / unit < 0.03  # a change keeps its visit's mean
+    # Of a visit's two levels one is 0.4 above the other; of G's 0.2. They show where both last.
+    steps = [np.abs(np.diff(signal[one[2:-2]])) / unit for one in visits]
+    clear = np.array([0.2 < step.argmax() / len(step) < 0.8 for step in steps])
+    reach = np.array([abs(signal[one[1:4]].mean() - signal[one[-4:-1]].mean()) for one in visits]) / unit
+    assert np.median(reach[clear & (middle != 2)]) == pytest.approx(0.4, abs=0.04)
+    assert np.median(reach[clear & (middle == 2)]) == pytest.approx(0.2, abs=0.02)
+
+
+def test_a_profile_of_format_2_needs_all_of_it(tmp_path):
+    with pytest.raises(ValueError, match="change"):
+        Profile.read(write(tmp_path, version=2))
+    with pytest.raises(ValueError, match="1 or 2"):
+        Profile.read(write(tmp_path, version=3))
 
 
 def test_reads_differ_in_speed_and_drift(tmp_path):
