@@ -30,7 +30,7 @@ func (p *Profile) Correct(target, measured *Profile) *Profile {
 	if target.Bursts.Share > 0 && measured.Bursts.Share > 0 {
 		// The part of the rate above 1 makes bursts. Their share and length are kept, for
 		// a measurement can't separate the three well.
-		over := (out.Bursts.Factor - 1) * ratio(target.Bursts.strength(), measured.Bursts.strength(), 0.01)
+		over := float64((out.Bursts.Factor - 1) * ratio(target.Bursts.strength(), measured.Bursts.strength(), 0.01))
 		out.Bursts.Factor = min(1+over, 30)
 	}
 	out.Insertions.Lengths = cells(p.Insertions.Lengths, target.Insertions.Lengths, measured.Insertions.Lengths)
@@ -81,7 +81,7 @@ func (p *Profile) Vary(spread float64, name string, seed uint64) *Profile {
 	out := p.Scale(1, name, seed)
 	rnd, _ := newRand(seed, varyStream, 0)
 	factor := func() float64 {
-		return math.Exp(min(max(rnd.NormFloat64(), -3), 3)*spread - spread*spread/2)
+		return math.Exp(float64(min(max(rnd.NormFloat64(), -3), 3)*spread) - float64(spread*spread/2))
 	}
 	// Kinds of errors as a whole differ too, but less.
 	var kinds [contextColumns]float64
@@ -92,7 +92,7 @@ func (p *Profile) Vary(spread float64, name string, seed uint64) *Profile {
 		row := out.Contexts[spell(kmer, contextBases)]
 		total := 0.0
 		for k := range row {
-			row[k] *= factor() * kinds[k]
+			row[k] = float64(row[k] * (factor() * kinds[k]))
 			total += row[k]
 		}
 		for k := range row {

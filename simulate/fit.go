@@ -40,7 +40,7 @@ func newFit(p *Profile) *fit {
 		}
 		for v, n := range counts {
 			// The middle of the ranks that have this quality.
-			u := min(max((below+n/2)/total, 1e-4), 1-1e-4)
+			u := min(max((below+float64(n/2))/total, 1e-4), 1-1e-4)
 			f.scores[c][v] = math.Sqrt2 * math.Erfinv(2*u-1)
 			below += n
 		}
@@ -107,9 +107,9 @@ func (f *fit) add(w *walk, skipped func(*walk, int) bool) {
 	f.means = append(f.means, mean)
 	f.bases += float64(len(scores))
 	for i, z := range scores {
-		f.within += (z - mean) * (z - mean)
+		f.within += float64((z - mean) * (z - mean))
 		if i > 0 {
-			f.product += (z - mean) * (scores[i-1] - mean)
+			f.product += float64((z - mean) * (scores[i-1] - mean))
 		}
 	}
 }
@@ -152,9 +152,9 @@ func (f *fit) spread(p *Profile) float64 {
 		rate := errors / sum
 		reads = append(reads, read{rate, sum})
 		for _, b := range bins {
-			d := b.errors - rate*b.expected
-			observed += d * d
-			expected += rate * b.expected * (1 - b.chance(rate))
+			d := b.errors - float64(rate*b.expected)
+			observed += float64(d * d)
+			expected += float64(rate * b.expected * (1 - b.chance(rate)))
 		}
 	}
 	if expected == 0 {
@@ -163,7 +163,7 @@ func (f *fit) spread(p *Profile) float64 {
 	dispersion := observed / expected
 	mean, weight := 0.0, 0.0
 	for _, r := range reads {
-		mean += r.rate * r.expected
+		mean += float64(r.rate * r.expected)
 		weight += r.expected
 	}
 	mean /= weight
@@ -172,7 +172,7 @@ func (f *fit) spread(p *Profile) float64 {
 		if r.expected*mean < 20 { // errors; a rate of fewer says little
 			continue
 		}
-		between += (r.rate-mean)*(r.rate-mean) - dispersion*mean/r.expected
+		between += float64((r.rate-mean)*(r.rate-mean)) - dispersion*mean/r.expected
 		n++
 	}
 	if n > 1 {
@@ -208,13 +208,13 @@ func (f *fit) bursts(p *Profile) {
 				for s := range 2 {
 					// Over the likelihood of the mean, so that none is too small.
 					mean, chance := b.chance(rate), b.chance(rate*factors[s])
-					emit[i][s] = math.Exp(b.errors*math.Log(chance/mean) + max(0, b.chances-b.errors)*math.Log((1-chance)/(1-mean)))
+					emit[i][s] = math.Exp(float64(b.errors*math.Log(chance/mean)) + float64(max(0, b.chances-b.errors)*math.Log((1-chance)/(1-mean))))
 				}
 				if i > 0 {
 					from := forward[i-1]
-					state = [2]float64{from[0]*step[0][0] + from[1]*step[1][0], from[0]*step[0][1] + from[1]*step[1][1]}
+					state = [2]float64{float64(from[0]*step[0][0]) + float64(from[1]*step[1][0]), float64(from[0]*step[0][1]) + float64(from[1]*step[1][1])}
 				}
-				a, c := state[0]*emit[i][0], state[1]*emit[i][1]
+				a, c := float64(state[0]*emit[i][0]), float64(state[1]*emit[i][1])
 				norm := a + c
 				if !(norm > 0) || math.IsInf(norm, 0) {
 					a, c, norm = 0, 1, 1
@@ -223,25 +223,25 @@ func (f *fit) bursts(p *Profile) {
 			}
 			after := [2]float64{1, 1}
 			for i := len(bins) - 1; i >= 0; i-- {
-				x, y := forward[i][0]*after[0], forward[i][1]*after[1]
+				x, y := float64(forward[i][0]*after[0]), float64(forward[i][1]*after[1])
 				inside := y / (x + y)
 				for s, g := range [2]float64{1 - inside, inside} {
-					errors[s] += g * bins[i].errors
-					expected[s] += g * rate * bins[i].expected
+					errors[s] += float64(g * bins[i].errors)
+					expected[s] += float64(g * rate * bins[i].expected)
 					occupied[s] += g
 				}
 				if i > 0 {
 					// Of leaving a burst and of staying in it, between this bin and the one before.
-					u := forward[i-1][1] * step[1][1] * emit[i][1] * after[1]
-					v := forward[i-1][1] * step[1][0] * emit[i][0] * after[0]
-					x := forward[i-1][0] * (step[0][1]*emit[i][1]*after[1] + step[0][0]*emit[i][0]*after[0])
+					u := float64(forward[i-1][1] * step[1][1] * emit[i][1] * after[1])
+					v := float64(forward[i-1][1] * step[1][0] * emit[i][0] * after[0])
+					x := float64(forward[i-1][0] * (float64(step[0][1]*emit[i][1]*after[1]) + float64(step[0][0]*emit[i][0]*after[0])))
 					if sum := u + v + x; sum > 0 && !math.IsInf(sum, 0) {
 						kept += u / sum
 						left += v / sum
 					}
 					back := [2]float64{
-						step[0][0]*emit[i][0]*after[0] + step[0][1]*emit[i][1]*after[1],
-						step[1][0]*emit[i][0]*after[0] + step[1][1]*emit[i][1]*after[1],
+						float64(step[0][0]*emit[i][0]*after[0]) + float64(step[0][1]*emit[i][1]*after[1]),
+						float64(step[1][0]*emit[i][0]*after[0]) + float64(step[1][1]*emit[i][1]*after[1]),
 					}
 					norm := back[0] + back[1]
 					if !(norm > 0) || math.IsInf(norm, 0) {

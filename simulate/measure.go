@@ -372,10 +372,10 @@ func (m *meter) siteSpread(contigs []*genome.Contig) {
 	visit(func(s *siteCount, g *group) {
 		n, p := float64(s.runs), g.wrong/g.reads
 		b, l := s.base, min(s.length, maxRunLength)
-		d := float64(s.counts[wrongRun]) - n*p
-		observed[b][l] += d * d
-		expected[b][l] += n * p * (1 - p)
-		pairs[b][l] += n * (n - 1)
+		d := float64(s.counts[wrongRun]) - float64(n*p)
+		observed[b][l] += float64(d * d)
+		expected[b][l] += float64(n * p * (1 - p))
+		pairs[b][l] += float64(n * (n - 1))
 	})
 	for b := range groups {
 		for l, g := range groups[b] {
@@ -386,7 +386,7 @@ func (m *meter) siteSpread(contigs []*genome.Contig) {
 			// Variance of the chance between sites, and by the delta method of its log odds.
 			v := (observed[b][l] - expected[b][l]) / pairs[b][l]
 			m.dispersion.sum += g.reads * p * v / (p * p * (1 - p) * (1 - p))
-			m.dispersion.weight += g.reads * p
+			m.dispersion.weight += float64(g.reads * p)
 		}
 	}
 }
@@ -547,7 +547,7 @@ func shares(counts []float64, most int) []float64 {
 	total := sum(counts)
 	out := make([]float64, len(counts))
 	for i, n := range counts {
-		out[i] = n + 0.001*total + 1e-3/float64(1+i*i)
+		out[i] = n + float64(0.001*total) + 1e-3/float64(1+float64(i*i))
 	}
 	normalise(out)
 	return out
@@ -592,8 +592,8 @@ func (m *meter) fillContexts(p *Profile) {
 				continue
 			}
 			general := (b.errors[k] + 0.1) / (b.exposed + 100)
-			three := (t.errors[k] + strength3*general) / (t.exposed + strength3)
-			row[k] = (m.errors[kmer][k] + strength5*three) / (m.exposed[kmer] + strength5)
+			three := (t.errors[k] + float64(strength3*general)) / (t.exposed + strength3)
+			row[k] = (m.errors[kmer][k] + float64(strength5*three)) / (m.exposed[kmer] + strength5)
 		}
 		p.Contexts[spell(kmer, contextBases)] = row
 	}
@@ -618,7 +618,7 @@ func (m *meter) fillRuns(p *Profile) {
 				if k != noChange {
 					v *= errorFactor
 				}
-				pooled[k] += pooledStrength * v
+				pooled[k] += float64(pooledStrength * v)
 			}
 		} else {
 			pooled[noChange-1] += 0.1
@@ -630,7 +630,7 @@ func (m *meter) fillRuns(p *Profile) {
 		for b := range 4 {
 			row := make([]float64, runChanges)
 			for k, v := range m.runs[b][n] {
-				row[k] = v + strength*pooled[k]
+				row[k] = v + float64(strength*pooled[k])
 			}
 			// A run can't lose more bases than it has.
 			for k := range noChange - n {

@@ -75,7 +75,7 @@ func newModel(p *Profile) *model {
 	m.bursts.out, m.bursts.inside = 1, 1
 	if b := p.Bursts; b.Share > 0 {
 		m.bursts.share, m.bursts.length = b.Share, b.Length
-		m.bursts.out = 1 / (1 - b.Share + b.Share*b.Factor)
+		m.bursts.out = 1 / (1 - b.Share + float64(b.Share*b.Factor))
 		m.bursts.inside = b.Factor * m.bursts.out
 	}
 	copy(m.inserted[:], cumulative(p.Insertions.Bases))
@@ -116,7 +116,7 @@ func newModel(p *Profile) *model {
 		steps := cumulative(shares)
 		at := 0
 		for bin := range levelBins {
-			z := levelRange * (2*(float64(bin)+0.5)/levelBins - 1)
+			z := levelRange * (float64(2*(float64(bin)+0.5)/levelBins) - 1)
 			u := 0.5 * math.Erfc(-z/math.Sqrt2)
 			for at < len(steps)-1 && steps[at] < u {
 				at++
@@ -138,14 +138,14 @@ func (m *model) middleOdds(chance float64) float64 {
 	case chance >= 1:
 		return always
 	}
-	sigma := math.Sqrt(m.spread*m.spread + m.siteSpread*m.siteSpread)
+	sigma := math.Sqrt(float64(m.spread*m.spread) + float64(m.siteSpread*m.siteSpread))
 	average := func(odds float64) float64 {
 		sum, weights := 0.0, 0.0
 		for z := -4.0; z <= 4; z += 0.25 {
-			w := math.Exp(-z * z / 2)
-			o := odds * math.Exp(sigma*z-m.spread*m.spread/2)
-			in, out := o*m.bursts.inside, o*m.bursts.out
-			sum += w * (m.bursts.share*in/(1+in) + (1-m.bursts.share)*out/(1+out))
+			w := math.Exp(float64(-z * z / 2))
+			o := odds * math.Exp(float64(sigma*z)-float64(m.spread*m.spread/2))
+			in, out := float64(o*m.bursts.inside), float64(o*m.bursts.out)
+			sum += float64(w * (float64(m.bursts.share*in/(1+in)) + float64((1-m.bursts.share)*out/(1+out))))
 			weights += w
 		}
 		return sum / weights
@@ -185,9 +185,9 @@ func (m *model) placeSites(p *Profile) {
 		default:
 			continue
 		}
-		at := unit(mix(bits+2)) * float64(len(s.Fractions)-1)
+		at := float64(unit(mix(bits+2)) * float64(len(s.Fractions)-1))
 		i := int(at)
-		site.fraction = float32(s.Fractions[i] + (at-float64(i))*(s.Fractions[i+1]-s.Fractions[i]))
+		site.fraction = float32(s.Fractions[i] + float64((at-float64(i))*(s.Fractions[i+1]-s.Fractions[i])))
 	}
 }
 
@@ -203,7 +203,7 @@ func (m *model) surroundings(base byte, length int, before, after uint64) float6
 	// transcendental functions.
 	z := -2.0
 	for shift := 0; shift < 64; shift += 16 {
-		z += float64(bits>>shift&0xffff) / 0x10000
+		z += float64(float64(bits>>shift&0xffff) / 0x10000)
 	}
 	z *= math.Sqrt(3)
 	return math.Exp(m.siteSpread * z)

@@ -517,6 +517,6 @@ func (p *planter) length() int {
 	// falls with the power 1.7, cut off.
 	const power = 0.7
 	most := float64(p.spec.MaxLength) + 1
-	u := p.rnd.Float64() * (1 - math.Pow(most, -power))
+	u := float64(p.rnd.Float64() * (1 - math.Pow(most, -power)))
 	return min(p.spec.MaxLength, int(math.Pow(1-u, -1/power)))
 }

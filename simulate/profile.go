@@ -117,7 +117,7 @@ type Bursts struct {
 
 // strength is the standard deviation of the rate of errors over its mean.
 func (b Bursts) strength() float64 {
-	mean := 1 - b.Share + b.Share*b.Factor
+	mean := 1 - b.Share + float64(b.Share*b.Factor)
 	return math.Sqrt(b.Share*(1-b.Share)) * math.Abs(b.Factor-1) / mean
 }
 

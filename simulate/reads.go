@@ -121,7 +121,7 @@ func NewLibrary(haplotypes []*Haplotype, cfg ReadsConfig) (*Library, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulating reads: %w", err)
 	}
-	l := &Library{cfg: cfg, sigma: math.Sqrt(math.Log(1 + cfg.LengthSpread*cfg.LengthSpread))}
+	l := &Library{cfg: cfg, sigma: math.Sqrt(math.Log(1 + float64(cfg.LengthSpread*cfg.LengthSpread)))}
 	margin := int(cfg.Length * longest)
 	if cfg.Circular {
 		margin = 0
@@ -159,7 +159,7 @@ func (l *Library) Draw(rnd *rand.Rand) (Molecule, error) {
 		start := from.end - (l.ends[i] - at)
 		length := l.cfg.Length
 		if l.sigma > 0 {
-			length *= math.Exp(l.sigma*rnd.NormFloat64() - l.sigma*l.sigma/2)
+			length *= math.Exp(float64(l.sigma*rnd.NormFloat64()) - float64(l.sigma*l.sigma/2))
 		}
 		n := min(max(int(length+0.5), 1), int(l.cfg.Length*longest))
 		reverse := rnd.IntN(2) == 1
@@ -283,7 +283,7 @@ func (k *Maker) Make(m *Molecule, number int, r *Read) {
 	score := rnd.NormFloat64()
 	r.Name = m.Name(number + 1)
 	r.load(m)
-	r.call(k.model, math.Exp(k.model.spread*score-k.model.spread*k.model.spread/2), rnd, pcg)
+	r.call(k.model, math.Exp(float64(k.model.spread*score)-float64(k.model.spread*k.model.spread/2)), rnd, pcg)
 	r.rate(k.model, -score, rnd)
 }
 
@@ -412,7 +412,7 @@ func (r *Read) run(m *model, at, n int, odds float64, left int, pcg *rand.PCG) i
 	after := uint64(end[0])<<4 | uint64(end[1])<<2 | uint64(end[2])
 	called := n
 	if model.wrong > 0 {
-		own := model.odds * odds * m.surroundings(base, min(n, maxRunLength), before, after)
+		own := float64(model.odds * odds * m.surroundings(base, min(n, maxRunLength), before, after))
 		if unit(pcg.Uint64()) < own/(1+own) {
 			called = max(0, n+pick(model.changes[:], unit(pcg.Uint64()))-noChange)
 		}
@@ -516,15 +516,15 @@ func (b *burst) turn(m *model, at int, rnd *rand.Rand) {
 
 // rate writes the qualities of a read with a normal score of its own.
 func (r *Read) rate(m *model, own float64, rnd *rand.Rand) {
-	own *= math.Sqrt(m.readShare)
+	own = float64(own * math.Sqrt(m.readShare))
 	base := math.Sqrt(1 - m.readShare)
-	fresh := math.Sqrt(1 - m.correlation*m.correlation)
+	fresh := math.Sqrt(1 - float64(m.correlation*m.correlation))
 	state := rnd.NormFloat64()
 	r.Qualities = r.Qualities[:0]
 	for _, c := range r.classes {
-		z := own + base*state
-		bin := int((z/levelRange + 1) * (levelBins / 2))
+		z := own + float64(base*state)
+		bin := int((float64(z/levelRange) + 1) * (levelBins / 2))
 		r.Qualities = append(r.Qualities, m.levels[c][min(max(bin, 0), levelBins-1)])
-		state = m.correlation*state + fresh*rnd.NormFloat64()
+		state = float64(m.correlation*state) + float64(fresh*rnd.NormFloat64())
 	}
 }

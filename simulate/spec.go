@@ -17,7 +17,7 @@ func (a Amount) of(bases int) int {
 	if a.Count > 0 {
 		return a.Count
 	}
-	return int(a.PerBase*float64(bases) + 0.5)
+	return int(float64(a.PerBase*float64(bases)) + 0.5)
 }
 
 // Spec says which variants are planted. The zero value plants none; [Human] is a

@@ -13,8 +13,8 @@ func Quantile[T Number](sorted []T, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	position := q * float64(len(sorted)-1)
+	position := float64(q * float64(len(sorted)-1))
 	lower := min(int(position), len(sorted)-1)
 	upper := min(lower+1, len(sorted)-1)
-	return float64(sorted[lower]) + (position-float64(lower))*(float64(sorted[upper])-float64(sorted[lower]))
+	return float64(sorted[lower]) + float64((position-float64(lower))*(float64(sorted[upper])-float64(sorted[lower])))
 }

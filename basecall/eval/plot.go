@@ -33,9 +33,9 @@ type panel struct {
 	across, upward string
 }
 
-func (p *panel) x(v float64) float64 { return p.x0 + (v-p.low)/(p.high-p.low)*panelSide }
+func (p *panel) x(v float64) float64 { return p.x0 + float64((v-p.low)/(p.high-p.low)*panelSide) }
 func (p *panel) y(v float64) float64 {
-	return panelTop + panelSide - (v-p.bottom)/(p.top-p.bottom)*panelSide
+	return panelTop + panelSide - float64((v-p.bottom)/(p.top-p.bottom)*panelSide)
 }
 
 // axes draws frame, grid and numbers.
@@ -129,7 +129,7 @@ func (r *Report) drawCalibration(b *strings.Builder, x0 float64) {
 	}
 	for _, bin := range bins {
 		fmt.Fprintf(b, `<circle class="point" cx="%.1f" cy="%.1f" r="%.1f"><title>Q%d: observed %.2f, %d bases</title></circle>`+"\n",
-			p.x(float64(bin.Quality)), p.y(bin.Observed), 1+math.Log10(float64(bin.Bases))/2, bin.Quality, bin.Observed, bin.Bases)
+			p.x(float64(bin.Quality)), p.y(bin.Observed), 1+float64(math.Log10(float64(bin.Bases))/2), bin.Quality, bin.Observed, bin.Bases)
 	}
 	p.frame()
 }

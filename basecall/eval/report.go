@@ -360,7 +360,7 @@ func (t *Tally) calibration() *Qualities {
 		out.Bins = append(out.Bins, bin)
 		off := math.Abs(bin.Observed - float64(q))
 		bases += c.bases
-		distance += off * float64(c.bases)
+		distance += float64(off * float64(c.bases))
 		if q >= CalibrationLow && q <= CalibrationHigh && c.bases >= CalibrationBases && (out.Deviation == nil || off > *out.Deviation) {
 			out.Deviation, out.DeviationAt = &off, q
 		}
@@ -383,7 +383,7 @@ func scoreInterval(k, n int64) (least, most float64) {
 	const z = 1.959963984540054 // that 2.5 % of a normal distribution exceed
 	share, trials := float64(k)/float64(n), float64(n)
 	middle := share + z*z/(2*trials)
-	reach := z * math.Sqrt(share*(1-share)/trials+z*z/(4*trials*trials))
+	reach := float64(z * math.Sqrt(share*(1-share)/trials+z*z/(4*trials*trials)))
 	scale := 1 + z*z/trials
 	return max(0, (middle-reach)/scale), min(1, (middle+reach)/scale)
 }

@@ -490,7 +490,7 @@ func MeanQuality(qualities []byte) float64 {
 	sum := 0.0
 	for q, n := range by {
 		if n > 0 {
-			sum += float64(n) * math.Pow(10, -float64(q)/10)
+			sum += float64(float64(n) * math.Pow(10, -float64(q)/10))
 		}
 	}
 	return -10 * math.Log10(sum/float64(len(qualities)))

@@ -170,7 +170,7 @@ func (r *Run) FileID() [16]byte { return r.id(math.MaxUint64 - 2) }
 
 // samples turns a time into samples.
 func (r *Run) samples(d time.Duration) float64 {
-	return d.Seconds() * float64(r.pore.Model().SampleRate)
+	return float64(d.Seconds() * float64(r.pore.Model().SampleRate))
 }
 
 // target is how many bases are to pass.
@@ -189,7 +189,7 @@ func (r *Run) plan() error {
 	waiting := queue.New(func(a, b *channel) int { return cmp.Or(cmp.Compare(a.next, b.next), cmp.Compare(a.number, b.number)) })
 	for n := range r.cfg.Channels {
 		c := &channel{number: uint32(n + 1), rnd: seeded.New(r.cfg.Seed, cellPurpose, uint64(n))}
-		c.offset = float32(math.Round(max(r.device.offset+r.device.offsetSD*c.rnd.NormFloat64(), r.device.offsetLeast)))
+		c.offset = float32(math.Round(max(r.device.offset+float64(r.device.offsetSD*c.rnd.NormFloat64()), r.device.offsetLeast)))
 		for range r.cfg.Wells {
 			c.deaths = append(c.deaths, r.life(c.rnd.Rand))
 		}
@@ -264,7 +264,7 @@ func (r *Run) life(rnd *rand.Rand) float64 {
 
 // wait draws the time until the next capture.
 func (r *Run) wait(c *channel) float64 {
-	return c.rnd.ExpFloat64()*r.samples(r.cfg.Capture) + 1
+	return float64(c.rnd.ExpFloat64()*r.samples(r.cfg.Capture)) + 1
 }
 
 // change has a channel use another well, from a moment on, and reports whether one is
