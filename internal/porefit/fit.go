@@ -365,8 +365,8 @@ func Levels(k int, visits []Visit, parts []squiggle.Part) (*squiggle.Parts, erro
 	return out, nil
 }
 
-// word is what is told of a visit by its bases: by some of the k-mer's, as far as there are
-// visits of them, and otherwise by those without the first and the last.
+// word is the bases that say something of a visit: some of the k-mer's, as far as there are
+// visits of them, and otherwise those without the first and the last.
 type word struct{ offset, bases int }
 
 // dwellWord and noiseWord are the words that say most of times and of scatter. Of R10.4.1's
