@@ -13,7 +13,7 @@
 //  2. All frames of all starts get log odds of being read as genes: by a Markov chain over the genome's own codons (coding.go), by the codons of a gene of
 //     that GC content anywhere, and by which amino acids are near each other in proteins (scan.go).
 //  3. Starts get log odds by their codon, the binding site of the ribosome before them, whose motifs are found by expectation and maximisation, and the
-//     bases around (start.go).
+//     bases around (start.go); and by how much of a Shine-Dalgarno site is before them in a row (site.go).
 //  4. Two small networks weigh these: which start, and whether gene or not (score.go, network.go).
 //  5. The best set of genes is a chain found by dynamic programming, with the distances that neighbours keep (path.go, spacing.go). Sums over all
 //     chains give posterior probabilities.

@@ -105,6 +105,7 @@ type finder struct {
 	tables  tables
 	starts  *startModel
 	spacing *spacingModel
+	sites   siteCounts   // before any start codon
 	total   float64      // score of the last round
 	rna     [][]rna.Gene // of each contig
 	// What the last round has found: pairs of codons, and starts of genes of some length.
@@ -340,6 +341,12 @@ func (f *finder) begin() {
 	f.tables.loose, f.usual = -20, usualOdds
 	f.starts = newStarts(&f.prior.Start, f.gc)
 	f.starts.scanned = f.code.table == standard
+	f.sites = siteCounts{}
+	for _, p := range f.pieces {
+		f.sites.countStarts(p.forward, f.code)
+		f.sites.countStarts(p.reverse, f.code)
+	}
+	f.starts.sites.learn(&f.prior.Start.Sites, nil, f.sites)
 	f.spacing = newSpacing(&f.prior.Spacing, new(spacingCounts), f.trust())
 }
 
@@ -527,6 +534,9 @@ func (f *finder) adapt(l *lesson) {
 		f.usual = max(f.usual, sum/n)
 	}
 	f.starts.learn(&f.prior.Start, l.starts, &l.out)
+	own := siteCounts{}
+	own.countContexts(l.starts)
+	f.starts.sites.learn(&f.prior.Start.Sites, own, f.sites)
 	f.spacing = newSpacing(&f.prior.Spacing, &l.spacing, f.trust())
 }
 

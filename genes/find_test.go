@@ -484,7 +484,7 @@ func TestNetworkLearns(t *testing.T) {
 		}
 		examples = append(examples, e)
 	}
-	n := newNetwork(rowsOf(examples))
+	n := newNetwork(0, rowsOf(examples))
 	x := examples[0].rows[0]
 	g := n.like()
 	n.back(x, 1, g)
@@ -498,7 +498,14 @@ func TestNetworkLearns(t *testing.T) {
 			require.InDelta(t, slope, [][]float64{g.Direct, g.Out, g.Hidden[3]}[i][k], 1e-4)
 		}
 	}
-	n.train(examples, func(e *example, values, out []float64) { out[0] = float64(e.right) - 1/(1+math.Exp(-values[0])) })
+	pull := func(e *example, values, out []float64) { out[0] = float64(e.right) - 1/(1+math.Exp(-values[0])) }
+	n.train(0, examples, pull)
+	other := newNetwork(1, rowsOf(examples))
+	other.train(1, examples, pull)
+	require.NotEqual(t, n.Hidden, other.Hidden)
+	for _, e := range examples[:20] {
+		require.InDelta(t, (n.value(e.rows[0])+other.value(e.rows[0]))/2, mean([]*Network{n, other}).value(e.rows[0]), 1e-2, "the mean of two is one network")
+	}
 	right := 0
 	for _, e := range examples {
 		if n.value(e.rows[0]) > 0 == (e.right == 1) {

@@ -96,10 +96,10 @@ func (p *Prior) fit(ctx context.Context, genomes []Annotated, bases int) error {
 	if len(choices) == 0 {
 		return errNoExamples
 	}
-	start, gene := newNetwork(rowsOf(choices)), newNetwork(rowsOf(verdicts))
+	var start, gene *Network
 	var both sync.WaitGroup
 	both.Go(func() {
-		start.train(choices, func(e *example, values, out []float64) {
+		start = trainSeveral(choices, func(e *example, values, out []float64) {
 			sum := math.Inf(-1)
 			for _, v := range values {
 				sum = logAdd(sum, v)
@@ -111,7 +111,7 @@ func (p *Prior) fit(ctx context.Context, genomes []Annotated, bases int) error {
 		})
 	})
 	both.Go(func() {
-		gene.train(verdicts, func(e *example, values, out []float64) {
+		gene = trainSeveral(verdicts, func(e *example, values, out []float64) {
 			out[0] = float64(e.right) - 1/(1+math.Exp(-values[0]))
 		})
 	})

@@ -34,6 +34,7 @@ func neutral() startPrior {
 	var p startPrior
 	p.Kinds = [startKinds]float64{.8, .12, .08}
 	p.Share = .6
+	p.Sites = neutralSites()
 	for i, c := range []byte("AGGAGG") {
 		p.Motif[i] = [4]float64{.1, .1, .1, .1}
 		p.Motif[i][baseOf[c]] = .7
@@ -63,6 +64,7 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 	var usage composition
 	var starts []startContext
 	var between hexamers
+	anywhere := siteCounts{}
 	p.Start.Kinds = [startKinds]float64{}
 	for _, g := range genomes {
 		p.Genomes = append(p.Genomes, g.Name)
@@ -115,6 +117,10 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 			p.Start.Kinds[k] += float64(kinds[k] * share)
 		}
 		p.Spacing.join(&own)
+		sites := siteCounts{}
+		sites.countStarts(s, code)
+		sites.countStarts(other, code)
+		anywhere.share(sites)
 		// A few hundred of each genome are enough for a motif, and so no genome outvotes the others.
 		for i := range min(len(contexts), 300) {
 			starts = append(starts, contexts[i*len(contexts)/min(len(contexts), 300)])
@@ -128,6 +134,12 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 	m.learn(&prior, starts, &between)
 	p.Start.Share, p.Start.Motif, p.Start.Offset = m.motifs[0].share, m.motifs[0].base, m.motifs[0].offset
 	p.Start.Flank = m.flank
+	sites, own := neutralSites(), siteCounts{}
+	own.countContexts(starts)
+	p.Start.Sites.learn(&sites, own, anywhere)
+	for b := range p.Start.Sites {
+		p.Start.Sites[b] = rounded(p.Start.Sites[b])
+	}
 	p.Pairs = near.odds()
 	for round := range weightRounds {
 		bases := glance

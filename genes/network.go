@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 )
 
 // hidden is the number of units of a network's one hidden layer: what is weighed are a dozen numbers.
@@ -52,8 +53,8 @@ func (n *Network) value(x []float64) float64 {
 	return sum
 }
 
-// newNetwork is a network that hasn't learnt, for features of that mean and spread.
-func newNetwork(rows func(yield func(x []float64))) *Network {
+// newNetwork is a network that hasn't learnt, for features of that mean and spread. Its number decides its first weights.
+func newNetwork(number uint64, rows func(yield func(x []float64))) *Network {
 	var sum, square []float64
 	count := 0.0
 	rows(func(x []float64) {
@@ -72,7 +73,7 @@ func newNetwork(rows func(yield func(x []float64))) *Network {
 		n.Mean = append(n.Mean, rounded(mean))
 		n.Scale = append(n.Scale, rounded(math.Sqrt(max(square[k]/count-float64(mean*mean), 0))+1e-3))
 	}
-	draw := rand.New(rand.NewPCG(1, 45))
+	draw := rand.New(rand.NewPCG(1+2*number, 45))
 	for range hidden {
 		u := make([]float64, len(sum)+1)
 		for k := range u {
@@ -125,17 +126,52 @@ func (n *Network) back(x []float64, weight float64, g *Network) {
 	}
 }
 
+// trainSeveral trains members from different first weights, and has their mean: what only one has learnt, by the accident of where it began, counts less.
+func trainSeveral(examples []example, pull func(e *example, values, out []float64)) *Network {
+	var list [members]*Network
+	var all sync.WaitGroup
+	for i := range list {
+		all.Go(func() {
+			list[i] = newNetwork(uint64(i), rowsOf(examples))
+			list[i].train(uint64(i), examples, pull)
+		})
+	}
+	all.Wait()
+	return mean(list[:])
+}
+
+// mean is the network that gives the mean of networks for the same features: it has the units of all.
+func mean(list []*Network) *Network {
+	share := 1 / float64(len(list))
+	n := &Network{Mean: list[0].Mean, Scale: list[0].Scale, Direct: make([]float64, len(list[0].Direct))}
+	for _, m := range list {
+		for k, w := range m.Direct {
+			n.Direct[k] += float64(w * share)
+		}
+		n.Hidden = append(n.Hidden, m.Hidden...)
+		for _, w := range m.Out {
+			n.Out = append(n.Out, rounded(w*share))
+		}
+	}
+	for k := range n.Direct {
+		n.Direct[k] = rounded(n.Direct[k])
+	}
+	return n
+}
+
 const (
+	// members is how many networks one is the mean of.
+	members   = 3
 	epochs    = 24
 	batch     = 64
 	pace      = 0.004
 	decayRate = 1e-4
 )
 
-// train climbs by Adam (Kingma and Ba, 2015). The order of examples and the first weights come from a fixed seed: the same examples make the
+// train climbs by Adam (Kingma and Ba, 2015). The order of examples and the first weights come from the network's number: the same examples make the
 // same network. pull gives for the values of an example's rows how much each should grow.
-func (n *Network) train(examples []example, pull func(e *example, values, out []float64)) {
-	draw := rand.New(rand.NewPCG(2, 45))
+func (n *Network) train(number uint64, examples []example, pull func(e *example, values, out []float64)) {
+	draw := rand.New(rand.NewPCG(2+2*number, 45))
 	first, second := n.like(), n.like()
 	step := 0
 	var values, out []float64

@@ -19,6 +19,7 @@ const (
 	featurePairs  // as featureCoding, by which amino acids are near each other
 	featurePairsBefore
 	featurePairsBehind
+	featureSite // log odds of a Shine-Dalgarno site before it
 	startFeatures
 )
 
@@ -46,6 +47,7 @@ const (
 	geneMeanRival
 	geneContent // GC content, less the genome's
 	geneReach
+	geneSite
 	genePlain // how much more the bases resemble the whole genome than what is between its genes
 	geneFeatures
 )
@@ -95,11 +97,12 @@ func (f *finder) features(s []byte, fr *frame, out *scored) {
 		if b.kind == startOpen {
 			// The start is beyond the end: it is taken for one as they mostly are.
 			x[featureATG], x[featureKind] = 1, f.starts.kinds[startATG]
-			x[featureBinding], x[featureUp], x[featureDown], x[featureBefore] = usualStart, usualStart, usualStart, -usualStart
+			x[featureBinding], x[featureSite], x[featureUp], x[featureDown], x[featureBefore] = usualStart, usualStart, usualStart, usualStart, -usualStart
 		} else {
 			x[featureKind] = f.starts.kinds[b.kind]
 			x[featureBinding], _ = f.starts.binding(s, at)
 			x[featureUp], x[featureDown] = f.starts.flanking(s, at)
+			x[featureSite] = f.starts.site(s, at)
 		}
 		x[featureReach] = math.Log(float64(int(fr.stop)-at) / float64(int(fr.stop)-farthest))
 		x[featureBeyond] = math.Log(1 + float64(at-farthest)/3)
@@ -173,7 +176,7 @@ func (f *finder) weigh(s []byte, fr *frame, out *scored) {
 	top := max(own, foreign)
 	out.gene = [geneFeatures]float64{
 		geneOwn: clamp(own), geneForeign: clamp(foreign), geneBest: clamp(top), genePairs: clamp(pairs), geneRival: clamp(rival), geneLength: math.Log(length / 100),
-		geneBinding: x[featureBinding], geneKind: x[featureKind], geneUp: x[featureUp], geneDown: x[featureDown],
+		geneBinding: x[featureBinding], geneSite: x[featureSite], geneKind: x[featureKind], geneUp: x[featureUp], geneDown: x[featureDown],
 		geneMeanOwn: own / length / f.usual, geneMeanForeign: foreign / length, geneMeanPairs: pairs / length, geneMeanRival: rival / length / f.usual,
 		geneContent: content - f.gc, geneReach: x[featureReach],
 		genePlain: clamp(f.plain(s, int(b.at), int(fr.stop)-3)),

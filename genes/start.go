@@ -31,6 +31,7 @@ type startModel struct {
 	plain   [4]float64 // composition between genes
 	flank   [flankUp + flankDown][4]float64
 	scores  [motifs][motifWidth][4]float64 // log odds of motifs' bases
+	sites   siteOdds
 }
 
 // startContext is what is known around a start codon. Bases beyond the sequence's ends are unknown.
@@ -101,6 +102,14 @@ func (m *startModel) binding(s []byte, at int) (float64, site) {
 	return math.Log(sum), where
 }
 
+// site is the log odds of the Shine-Dalgarno site before a start.
+func (m *startModel) site(s []byte, at int) float64 {
+	if m.scanned {
+		return 0
+	}
+	return m.sites.value(sitesBefore(s, at))
+}
+
 // flanking is the log odds of the bases around a start, the binding site apart.
 func (m *startModel) flanking(s []byte, at int) (up, down float64) {
 	for i := range flankUp {
@@ -123,6 +132,7 @@ type startPrior struct {
 	Offset [offsets]float64                `json:"offset"` // of its place, shares
 	Share  float64                         `json:"share"`  // of genes that have one
 	Flank  [flankUp + flankDown][4]float64 `json:"flank"`  // of the bases around, log odds
+	Sites  siteOdds                        `json:"sites"`
 }
 
 // startPriorGenes is the number of genes that the prior of starts counts as.
