@@ -17,7 +17,7 @@ func simulateDeriveCommand() *cobra.Command {
 		Long: `Writes a profile like another to standard output: with systematic errors at other sites
 (--seed), with all rates scaled (--errors), and with rates that differ context by
 context and run by run, as another flow cell's or basecaller's would (--vary 0.4).`,
-		Example: `  pore simulate derive --name harder --seed 7 --errors 1.5 profile.json > harder.json`,
+		Example: `  pore simulate derive --name harder --seed 7 --errors 0.06 profile.json > harder.json`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -65,7 +65,7 @@ func arithmetic(t *testing.T) string {
 	s := site(gpuRate, map[string]int{"p48": 1})
 	p, err := Size(s, Figures())
 	require.NoError(t, err)
-	return "```\n" + Explain(s, Figures(), p) + "```\n"
+	return "```text\n" + Explain(s, Figures(), p) + "```\n"
 }
 
 func sitesTable(t *testing.T) string {

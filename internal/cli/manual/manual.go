@@ -150,19 +150,19 @@ func page(commands []*cobra.Command, link func(*cobra.Command) string) string {
 // section writes all that a document says of one command.
 func section(b *strings.Builder, cmd *cobra.Command, link func(*cobra.Command) string) {
 	if cmd.Runnable() {
-		fmt.Fprintf(b, "```\n%s\n```\n\n", useLine(cmd))
+		fmt.Fprintf(b, "```text\n%s\n```\n\n", useLine(cmd))
 	}
 	if cmd.Long != "" {
 		for _, p := range blocks(cmd.Long) {
 			if p.fixed {
-				fmt.Fprintf(b, "```\n%s\n```\n\n", strings.Join(p.lines, "\n"))
+				fmt.Fprintf(b, "```text\n%s\n```\n\n", strings.Join(p.lines, "\n"))
 			} else {
 				fmt.Fprintf(b, "%s\n\n", markdownText(strings.Join(p.lines, "\n")))
 			}
 		}
 	}
 	if cmd.Example != "" {
-		fmt.Fprintf(b, "```\n%s\n```\n\n", unindent(cmd.Example))
+		fmt.Fprintf(b, "```sh\n%s\n```\n\n", unindent(cmd.Example))
 	}
 	if kids := children(cmd); len(kids) > 0 {
 		for _, c := range kids {

@@ -108,9 +108,9 @@ func TestPages(t *testing.T) {
 	assert.Contains(t, title, "- [`pore eval variants`](#pore-eval-variants): ")
 	assert.True(t, ok)
 	assert.Equal(t, "Compare variants with a_truth.\n\n"+
-		"```\npore eval variants --truth VCF IN.vcf [flags]\n```\n\n"+
-		"Compares \\*all\\*\n.vcf files and a\\\\b:\n\n```\n  het=1   sites\n  x=2\n```\n\nThe end.\n\n"+
-		"```\npore eval variants --truth a.vcf \\\n    b.vcf\n```\n\n"+
+		"```text\npore eval variants --truth VCF IN.vcf [flags]\n```\n\n"+
+		"Compares \\*all\\*\n.vcf files and a\\\\b:\n\n```text\n  het=1   sites\n  x=2\n```\n\nThe end.\n\n"+
+		"```sh\npore eval variants --truth a.vcf \\\n    b.vcf\n```\n\n"+
 		"| flag | meaning |\n|---|---|\n"+
 		"| `--auto int` | number (default as many as there are) |\n"+
 		"| `--deep` | look deeper |\n"+
