@@ -140,7 +140,7 @@ func (v *View) Add(rec stream.Record) error {
 		if err != nil {
 			return err
 		}
-		if s != nil && s.Haplotype == 0 {
+		if s != nil {
 			v.addMethylation(s, rec.Time)
 		}
 	case v.topics.DeadLetters:

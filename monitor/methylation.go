@@ -11,8 +11,11 @@ import (
 	"github.com/porestream/porestream/modbase/stage/methylation"
 )
 
-// methylationKey is one modification along a contig in a sample.
-type methylationKey struct{ sample, contig, code string }
+// methylationKey is one modification along a contig in a sample, of one haplotype or, with 0, of all reads.
+type methylationKey struct {
+	sample, contig, code string
+	haplotype            int
+}
 
 // methylationTrack is what is known of a modification along a contig.
 //
@@ -79,7 +82,7 @@ func (v *View) addMethylation(s *methylation.Stretch, at time.Time) {
 		v.leftOut["methylation"]++
 		return
 	}
-	key, start := methylationKey{s.Sample, s.Stretch.Contig, s.Code}, s.Stretch.Pos-1
+	key, start := methylationKey{s.Sample, s.Stretch.Contig, s.Code, s.Haplotype}, s.Stretch.Pos-1
 	track := v.methylation[key]
 	var known *methylationStretch
 	if track != nil {
@@ -156,7 +159,7 @@ func (v *View) methylationOf(keys []methylationKey) Methylation {
 	for _, key := range keys {
 		t := v.methylation[key]
 		out.Tracks = append(out.Tracks, MethylationTrack{
-			Sample: key.sample, Name: key.contig, Code: key.code, Length: v.lengthOf(key, t),
+			Sample: key.sample, Name: key.contig, Code: key.code, Haplotype: key.haplotype, Length: v.lengthOf(key, t),
 			Sites: t.sums[0].sites + t.sums[1].sites, Modified: t.sums[0].modified + t.sums[1].modified, Valid: t.sums[0].valid + t.sums[1].valid,
 			Stretches: len(t.stretches), Final: t.final, Coarse: t.coarse, Updated: t.updated.UTC(),
 		})
@@ -176,7 +179,7 @@ func (v *View) changedTracks() []methylationKey {
 
 func sortedTracks[T any](tracks map[methylationKey]T) []methylationKey {
 	return slices.SortedFunc(maps.Keys(tracks), func(a, b methylationKey) int {
-		return cmp.Or(cmp.Compare(a.sample, b.sample), cmp.Compare(a.contig, b.contig), cmp.Compare(a.code, b.code))
+		return cmp.Or(cmp.Compare(a.sample, b.sample), cmp.Compare(a.contig, b.contig), cmp.Compare(a.code, b.code), cmp.Compare(a.haplotype, b.haplotype))
 	})
 }
 
@@ -191,9 +194,9 @@ const (
 )
 
 // MethylationZoom is what is known of a modification at positions [from, to) of a contig, in n bins at most; to is
-// cut to the contig's length, and 0 means that.
-func (v *View) MethylationZoom(sample, contig, code string, from, to, n int) (MethylationZoom, error) {
-	key := methylationKey{sample, contig, code}
+// cut to the contig's length, and 0 means that. It is of a haplotype's reads, or with 0 of all.
+func (v *View) MethylationZoom(sample, contig, code string, haplotype, from, to, n int) (MethylationZoom, error) {
+	key := methylationKey{sample, contig, code, haplotype}
 	t := v.methylation[key]
 	if t == nil {
 		return MethylationZoom{}, ErrNoMethylation
@@ -214,7 +217,7 @@ func (v *View) MethylationZoom(sample, contig, code string, from, to, n int) (Me
 		}
 	}
 	bins := (to - from + width - 1) / width
-	z := MethylationZoom{Sample: sample, Contig: contig, Code: code, From: from, To: to, Bin: width, Strands: [2]MethylationBins{newMethylationBins(bins), newMethylationBins(bins)}}
+	z := MethylationZoom{Sample: sample, Contig: contig, Code: code, Haplotype: haplotype, From: from, To: to, Bin: width, Strands: [2]MethylationBins{newMethylationBins(bins), newMethylationBins(bins)}}
 	states := slices.Repeat([]byte{binEmpty}, bins)
 	add := func(pos, strand int, sum methylationSum, final bool) {
 		if pos < from || pos >= to {
@@ -271,11 +274,11 @@ func (t *methylationTrack) over(from, to int64) iter.Seq2[int64, *methylationStr
 // nearReach is within how many bases of a variant sites are shown beside it.
 const nearReach = 500
 
-// SitesNear are the sites with calls that are nearest to a position, 1-based.
+// SitesNear are the sites with calls that are nearest to a position, 1-based, of all reads.
 func (v *View) SitesNear(sample, contig string, pos int64) []NearSite {
 	out := []NearSite{}
 	for key, t := range v.methylation {
-		if key.sample != sample || key.contig != contig {
+		if key.sample != sample || key.contig != contig || key.haplotype > 0 {
 			continue
 		}
 		for start, s := range t.over(pos-nearReach-1, pos+nearReach) {

@@ -47,8 +47,7 @@ func ofHaplotype(t testing.TB, rec stream.Record) stream.Record {
 
 func atRevision(revision int) time.Time { return start.Add(time.Duration(revision) * time.Second) }
 
-// Whatever order revisions come in, however often, the highest of each stretch is what is shown; those of a haplotype's reads, which are of all reads, too, are
-// passed by.
+// Whatever order revisions come in, however often, the highest of each stretch is what is shown; those of a haplotype's reads are a track of their own.
 func TestMethylationInAnyOrder(t *testing.T) {
 	var records []stream.Record
 	for at := range 5 {
@@ -67,7 +66,7 @@ func TestMethylationInAnyOrder(t *testing.T) {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
 		add(t, v, records...)
 		add(t, v, records[:7]...)
-		z, err := v.MethylationZoom("x", "c", "m", 0, 0, 5)
+		z, err := v.MethylationZoom("x", "c", "m", 0, 0, 0, 5)
 		require.NoError(t, err)
 		want := []int{416, 416, 416, 416, 416}
 		require.Equal(t, monitor.MethylationZoom{
@@ -77,9 +76,18 @@ func TestMethylationInAnyOrder(t *testing.T) {
 				{Modified: []int{0, 0, 0, 0, 0}, Valid: want, Sites: []int{104, 104, 104, 104, 104}},
 			},
 		}, z)
-		require.Equal(t, []monitor.MethylationTrack{{
+		all := monitor.MethylationTrack{
 			Sample: "x", Name: "c", Code: "m", Length: 20480, Sites: 1040, Modified: 2080, Valid: 4160, Stretches: 5, Final: 3, Updated: atRevision(4).UTC(),
-		}}, tracks(t, v.Whole(start)))
+		}
+		first := all
+		first.Haplotype = 1
+		require.Equal(t, []monitor.MethylationTrack{all, first}, tracks(t, v.Whole(start)))
+		z.Haplotype = 1
+		byHaplotype, err := v.MethylationZoom("x", "c", "m", 1, 0, 0, 5)
+		require.NoError(t, err)
+		require.Equal(t, z, byHaplotype)
+		_, err = v.MethylationZoom("x", "c", "m", 2, 0, 0, 5)
+		require.ErrorIs(t, err, monitor.ErrNoMethylation)
 	}
 }
 
@@ -99,14 +107,14 @@ func tracks(t *testing.T, events []monitor.Event) []monitor.MethylationTrack {
 func TestMethylationSiteBySite(t *testing.T) {
 	v := monitor.NewView(topics, monitor.Limits{})
 	add(t, v, stretch(t, "c", 4096, 3, 7, methylation.Final))
-	z, err := v.MethylationZoom("x", "c", "m", 4096, 4118, 22)
+	z, err := v.MethylationZoom("x", "c", "m", 0, 4096, 4118, 22)
 	require.NoError(t, err)
 	assert.Equal(t, 1, z.Bin)
 	assert.Equal(t, "f.........f.........f.", z.States)
 	assert.Equal(t, []int{7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0}, z.Strands[1].Valid)
-	_, err = v.MethylationZoom("x", "c", "h", 0, 0, 10)
+	_, err = v.MethylationZoom("x", "c", "h", 0, 0, 0, 10)
 	require.ErrorIs(t, err, monitor.ErrNoMethylation)
-	z, err = v.MethylationZoom("x", "c", "m", 99_999, 99_999, 10) // beyond the end: its last position
+	z, err = v.MethylationZoom("x", "c", "m", 0, 99_999, 99_999, 10) // beyond the end: its last position
 	require.NoError(t, err)
 	assert.Equal(t, ".", z.States)
 }
@@ -124,11 +132,11 @@ func TestMethylationIsBounded(t *testing.T) {
 	assert.Equal(t, 2, got[0].Coarse, "two of 200 sites fit into 450")
 	assert.Equal(t, 800, got[0].Sites, "sums have all of them")
 	assert.Equal(t, 4, v.Summary(start).LeftOut["methylation"])
-	z, err := v.MethylationZoom("x", "c", "m", 0, 16384, 4000)
+	z, err := v.MethylationZoom("x", "c", "m", 0, 0, 16384, 4000)
 	require.NoError(t, err)
 	assert.Equal(t, 4096, z.Bin, "no finer than what is known")
 	assert.Equal(t, []int{100, 100, 100, 100}, z.Strands[0].Sites)
-	z, err = v.MethylationZoom("x", "c", "m", 0, 4096, 4000)
+	z, err = v.MethylationZoom("x", "c", "m", 0, 0, 4096, 4000)
 	require.NoError(t, err)
 	assert.Equal(t, 2, z.Bin)
 

@@ -289,13 +289,15 @@ type Methylation struct {
 
 // MethylationTrack is one modification along a contig of a sample.
 type MethylationTrack struct {
-	Sample   string `json:"sample"`
-	Name     string `json:"name"`     // contig
-	Code     string `json:"code"`     // as in the tag MM
-	Length   int    `json:"length"`   // bases; as far as there are counts, where the contig's depth isn't known
-	Sites    int    `json:"sites"`    // positions and strands with calls
-	Modified int    `json:"modified"` // calls of this modification
-	Valid    int    `json:"valid"`    // calls that count
+	Sample string `json:"sample"`
+	Name   string `json:"name"` // contig
+	Code   string `json:"code"` // as in the tag MM
+	// Haplotype is 1 or 2, of whose reads alone it is; 0: of all.
+	Haplotype int `json:"haplotype,omitempty"`
+	Length    int `json:"length"`   // bases; as far as there are counts, where the contig's depth isn't known
+	Sites     int `json:"sites"`    // positions and strands with calls
+	Modified  int `json:"modified"` // calls of this modification
+	Valid     int `json:"valid"`    // calls that count
 	// Stretches of 4,096 positions that have counts; Final of them are FINAL.
 	Stretches int `json:"stretches"`
 	Final     int `json:"final"`
@@ -309,9 +311,11 @@ type MethylationZoom struct {
 	Sample string `json:"sample"`
 	Contig string `json:"contig"`
 	Code   string `json:"code"`
-	From   int    `json:"from"` // 0-based
-	To     int    `json:"to"`
-	Bin    int    `json:"bin"` // bases
+	// Haplotype as in a track.
+	Haplotype int `json:"haplotype,omitempty"`
+	From      int `json:"from"` // 0-based
+	To        int `json:"to"`
+	Bin       int `json:"bin"` // bases
 	// Strands are + and -.
 	Strands [2]MethylationBins `json:"strands"`
 	// States has a letter for each bin: . without calls, p PROVISIONAL in a part of it, f FINAL.

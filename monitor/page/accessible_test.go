@@ -55,6 +55,8 @@ func TestPageIsAccessible(t *testing.T) {
 		{"modified bases, light", pagetest.Methylated, desk, "", drawn, ""},
 		{"modified bases, dark", pagetest.Methylated, dark, "", drawn, ""},
 		{"modified bases, phone", pagetest.Methylated, phone, "", drawn, ""},
+		{"modified bases by haplotype, light", pagetest.Imprinted, desk, haplotype(2), drawn, `document.getElementById("methylation-canvas").ariaLabel.startsWith("5mC of haplotype 2") && ` + drawn},
+		{"modified bases by haplotype, phone", pagetest.Imprinted, phone, haplotype(1), drawn, `document.getElementById("methylation-canvas").ariaLabel.startsWith("5mC of haplotype 1") && ` + drawn},
 		{"haplotypes, light", pagetest.Phased, desk, first, full, dialog + ` && document.querySelectorAll("#haplotype-sites tbody tr").length === 20`},
 		{"haplotypes, phone", pagetest.Phased, phone, first, full, dialog + ` && document.querySelectorAll("#haplotype-sites tbody tr").length === 20`},
 		{"help", pagetest.Lambda, dark, `document.getElementById("help").click()`, full, `document.getElementById("help-dialog").open`},

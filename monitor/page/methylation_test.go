@@ -89,6 +89,47 @@ func TestModifiedBasesAreShown(t *testing.T) {
 	wait(t, tab, `document.getElementById("methylation").hidden`)
 }
 
+// haplotype has the page show a haplotype's counts of modified bases; 0: those of all reads.
+func haplotype(number int) string {
+	return fmt.Sprintf(`(() => { const c = document.getElementById("methylation-haplotype"); c.value = "%d"; c.dispatchEvent(new Event("change")); return true; })()`, number)
+}
+
+// TestModifiedBasesByHaplotype: where there are counts by haplotype, the page shows those of one beside the depth, says in words whose they are, and keeps what was
+// chosen when somebody zooms; of a modification without such counts it offers none.
+func TestModifiedBasesByHaplotype(t *testing.T) {
+	tab := visit(t, serve(t, pagetest.Imprinted()), desk)
+	wait(t, tab, drawn)
+	const (
+		label   = `document.getElementById("methylation-canvas").ariaLabel`
+		offered = `[...document.querySelectorAll("#methylation-haplotype option")].map((o) => o.textContent).join()`
+		chosen  = `document.getElementById("methylation-haplotype").value`
+		hidden  = `document.getElementById("methylation-by").hidden`
+		sum     = `document.getElementById("methylation-sum").textContent`
+	)
+	assert.Equal(t, "All reads,Haplotype 1,Haplotype 2", ask[string](t, tab, offered))
+	assert.Equal(t, "0", ask[string](t, tab, chosen))
+	assert.Regexp(t, `^5mC along J02459.1 of sample lambda, `, ask[string](t, tab, label))
+	for _, tt := range []struct {
+		number int
+		share  string
+	}{{1, "90"}, {2, "62"}} { // of ten stretches four have 2 of 10
+		ask[bool](t, tab, haplotype(tt.number))
+		wait(t, tab, fmt.Sprintf(`%s.startsWith("5mC of haplotype %d along J02459.1 of sample lambda, ") && %s.includes("forward strand %s") && %s`, label, tt.number, label, tt.share, drawn))
+		assert.Regexp(t, fmt.Sprintf(`^5mC of haplotype %d: %s.* of 51.2 ?k calls, 5,120 sites$`, tt.number, tt.share), ask[string](t, tab, sum))
+		assert.Contains(t, ask[string](t, tab, `document.getElementById("methylation-note").textContent`), "Which copy is haplotype 1 holds within a phase set.")
+	}
+	// Another stretch, the same haplotype.
+	press(t, tab, "b")
+	wait(t, tab, `document.activeElement.id === "methylation-frame"`)
+	press(t, tab, "+")
+	wait(t, tab, drawn)
+	assert.Equal(t, "2", ask[string](t, tab, chosen))
+	// Of 6mA there are counts of all reads alone.
+	ask[bool](t, tab, `(() => { const c = document.getElementById("methylation-code"); c.value = "a"; c.dispatchEvent(new Event("change")); return true; })()`)
+	wait(t, tab, label+`.startsWith("6mA along") && `+drawn)
+	assert.True(t, ask[bool](t, tab, hidden))
+}
+
 // TestModifiedBasesAreModkits shows modkit's counts of its own reads of a methylated oligonucleotide, and what the page
 // says of each site in words is what modkit says. The reads are under the ONT Public Licence and not shipped: the test
 // runs where they lie beside the repository.

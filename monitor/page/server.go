@@ -468,7 +468,14 @@ func stretchOf(q url.Values) (from, to, bins int, err error) {
 
 func (s *Server) methylation(w http.ResponseWriter, r *http.Request) {
 	s.zoomed(w, r, func(q url.Values, from, to, bins int) (any, error) {
-		return s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), from, to, bins)
+		haplotype := 0
+		if text := q.Get("haplotype"); text != "" {
+			var err error
+			if haplotype, err = strconv.Atoi(text); err != nil {
+				return nil, monitor.ErrNoMethylation
+			}
+		}
+		return s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), haplotype, from, to, bins)
 	})
 }
 

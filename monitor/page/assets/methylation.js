@@ -48,11 +48,14 @@ export class MethylationView {
     this.frame = byId("methylation-frame");
     this.picker = byId("methylation-picker");
     this.codes = byId("methylation-code");
+    this.by = byId("methylation-by");
+    this.haplotypes = byId("methylation-haplotype");
     this.readout = byId("methylation-readout");
     this.#drawing = new Drawing(this.canvas, (context, width, height) => this.#draw(context, width, height));
     new ResizeObserver(() => this.#refine(200)).observe(this.canvas);
     this.picker.addEventListener("change", () => this.#choose(this.picker.value, this.codes.value));
-    this.codes.addEventListener("change", () => this.#code(this.codes.value));
+    this.codes.addEventListener("change", () => this.#turn(this.codes.value, haplotypeOf(this.#shown)));
+    this.haplotypes.addEventListener("change", () => this.#turn(this.codes.value, Number(this.haplotypes.value)));
     this.#stretch = new Stretch(this, "methylation", {
       margin,
       length: () => this.#shown?.length ?? 0,
@@ -65,7 +68,7 @@ export class MethylationView {
 
   /** Tracks have changed. */
   update() {
-    this.#tracks = [...this.#store.tracks.values()].sort((a, b) => compare(a.sample, b.sample) || compare(a.name, b.name) || compare(a.code, b.code));
+    this.#tracks = [...this.#store.tracks.values()].sort((a, b) => compare(a.sample, b.sample) || compare(a.name, b.name) || compare(a.code, b.code) || haplotypeOf(a) - haplotypeOf(b));
     this.panel.hidden = this.#tracks.length === 0;
     if (this.#tracks.length === 0) {
       this.#shown = null;
@@ -89,7 +92,7 @@ export class MethylationView {
     const before = this.#shown;
     const all = this.#stretch.from <= 0 && this.#stretch.to >= before.length;
     this.#shown = known;
-    this.#listCodes();
+    this.#list();
     if (all) this.#stretch.to = known.length;
     this.#tell();
     if (before !== known) this.#refine(settle);
@@ -115,30 +118,41 @@ export class MethylationView {
 
   #choose(key, code, tell = true) {
     const here = this.#tracks.filter((t) => placeKey(t) === key);
-    const track = here.find((t) => t.code === code) ?? here[0];
+    const haplotype = haplotypeOf(this.#shown);
+    const track = here.find((t) => t.code === code && haplotypeOf(t) === haplotype) ?? here.find((t) => t.code === code) ?? here[0];
     if (!track) return;
     this.#shown = track;
     this.#zoom = null;
     this.picker.value = key;
-    this.#listCodes();
+    this.#list();
     this.#stretch.view(0, track.length, tell);
   }
 
-  #code(code) {
-    const track = this.#tracks.find((t) => placeKey(t) === placeKey(this.#shown) && t.code === code);
+  // Another modification or another haplotype of the same stretch.
+  #turn(code, haplotype) {
+    const here = this.#tracks.filter((t) => placeKey(t) === placeKey(this.#shown) && t.code === code);
+    const track = here.find((t) => haplotypeOf(t) === haplotype) ?? here[0];
     if (!track) return;
     this.#shown = track;
     this.#zoom = null;
+    this.#list();
     this.#stretch.view(this.#stretch.from, this.#stretch.to, false);
   }
 
-  #listCodes() {
+  #list() {
     const here = this.#tracks.filter((t) => placeKey(t) === placeKey(this.#shown));
-    keyed(this.codes, here, (t) => t.code, () => element("option"), (option, t) => {
+    keyed(this.codes, [...new Map(here.map((t) => [t.code, t])).values()], (t) => t.code, () => element("option"), (option, t) => {
       setAttribute(option, "value", t.code);
       setText(option, modification(t.code));
     });
     this.codes.value = this.#shown.code;
+    const haplotypes = here.filter((t) => t.code === this.#shown.code).map(haplotypeOf);
+    this.by.hidden = haplotypes.length < 2;
+    keyed(this.haplotypes, haplotypes, (h) => h, () => element("option"), (option, h) => {
+      setAttribute(option, "value", h);
+      setText(option, h === 0 ? "All reads" : `Haplotype ${h}`);
+    });
+    this.haplotypes.value = haplotypeOf(this.#shown);
   }
 
   #changed(tell) {
@@ -176,7 +190,7 @@ export class MethylationView {
     const to = Math.min(t.length, Math.ceil(this.#stretch.to + span / 4));
     const bins = Math.min(4000, Math.max(1, Math.ceil(((to - from) / span) * (across / 2))));
     try {
-      const zoom = await ask("/api/methylation", { sample: t.sample, contig: t.name, code: t.code, from, to, bins }, abort.signal);
+      const zoom = await ask("/api/methylation", { sample: t.sample, contig: t.name, code: t.code, haplotype: haplotypeOf(t), from, to, bins }, abort.signal);
       if (this.#abort !== abort || !this.#shown || !sameTrack(this.#shown, t)) return;
       const before = this.#zoom;
       this.#zoom = zoom;
@@ -220,7 +234,7 @@ export class MethylationView {
         context.fillText(`${100 * share} %`, margin.left - 6, at + (share === 1 ? -5 * l.sign : 0));
       }
       context.textAlign = "left";
-      context.fillText(l.name, 4, l.base + l.sign * 0.5 * lane);
+      context.fillText(l.name, 4, l.base + l.sign * 0.22 * lane);
     }
     context.fillStyle = colour("--muted");
     context.strokeStyle = colour("--grid");
@@ -291,17 +305,18 @@ export class MethylationView {
     const t = this.#shown;
     if (!t) return;
     const state = t.final === t.stretches ? "FINAL" : t.final === 0 ? "PROVISIONAL" : `PROVISIONAL, ${whole(t.final)} of ${count(t.stretches, "stretch", "stretches")} FINAL`;
-    setText(byId("methylation-sum"), `${modification(t.code)}: ${percent(t.modified / t.valid)} of ${si(t.valid)} calls, ${count(t.sites, "site", "sites")}`);
+    setText(byId("methylation-sum"), `${modification(t.code)}${ofReads(t)}: ${percent(t.modified / t.valid)} of ${si(t.valid)} calls, ${count(t.sites, "site", "sites")}`);
     setText(byId("methylation-state"), state);
     setText(byId("methylation-range"), this.#stretch.words());
     const notes = [];
     const z = this.#zoom;
+    if (haplotypeOf(t) > 0) notes.push("Which copy is haplotype 1 holds within a phase set.");
     if (t.coarse > 0) notes.push(`${count(t.coarse, "stretch is", "stretches are")} known by sums only: more sites than the page's server holds.`);
     if (this.#failed) notes.push("The newest counts could not be had; they are asked for again with the next change.");
     if (z) notes.push(`${z.bin === 1 ? "A bar is a site." : `A bar is the mean of ${whole(z.bin)} bases.`} The pale bar is the depth of calls that count, at most ${whole(deepest(z, ...this.#inSight(z)))}.`);
     setText(byId("methylation-note"), notes.join(" "));
     const said = z ? this.#inWords(z) : "";
-    setAttribute(this.canvas, "aria-label", `${modification(t.code)} along ${t.name} of sample ${t.sample}, bases ${whole(this.#stretch.from + 1)} to ${whole(this.#stretch.to)} of ${whole(t.length)}, ${state}${said}.`);
+    setAttribute(this.canvas, "aria-label", `${modification(t.code)}${ofReads(t)} along ${t.name} of sample ${t.sample}, bases ${whole(this.#stretch.from + 1)} to ${whole(this.#stretch.to)} of ${whole(t.length)}, ${state}${said}.`);
   }
 
   #inWords(z) {
@@ -321,7 +336,7 @@ export class MethylationView {
     const from = z.from + bin * z.bin;
     const place = z.bin === 1 ? whole(from + 1) : `${whole(from + 1)}–${whole(Math.min(from + z.bin, z.to))}`;
     const depth = s.sites[bin] > 1 ? ` at ${whole(s.sites[bin])} sites, mean depth ${(s.valid[bin] / s.sites[bin]).toFixed(1)}` : "";
-    return `${z.contig}:${place}, ${["forward", "reverse"][strand]} strand: ${whole(s.modified[bin])} of ${count(s.valid[bin], "call", "calls")} ${modification(z.code)} (${percent(s.modified[bin] / s.valid[bin])})${depth}, ${z.states[bin] === "f" ? "FINAL" : "PROVISIONAL"}`;
+    return `${z.contig}:${place}, ${["forward", "reverse"][strand]} strand: ${whole(s.modified[bin])} of ${count(s.valid[bin], "call", "calls")} ${modification(z.code)}${ofReads(z)} (${percent(s.modified[bin] / s.valid[bin])})${depth}, ${z.states[bin] === "f" ? "FINAL" : "PROVISIONAL"}`;
   }
 
   #show(chosen) {
@@ -372,7 +387,17 @@ function compare(a, b) {
 }
 
 function sameTrack(a, b) {
-  return a.sample === b.sample && a.name === b.name && a.code === b.code;
+  return a.sample === b.sample && a.name === b.name && a.code === b.code && haplotypeOf(a) === haplotypeOf(b);
+}
+
+/** The haplotype whose reads alone a track is of; 0: it is of all. */
+function haplotypeOf(track) {
+  return track?.haplotype ?? 0;
+}
+
+/** Of which reads a track is, in words; empty for all. */
+function ofReads(track) {
+  return haplotypeOf(track) > 0 ? ` of haplotype ${haplotypeOf(track)}` : "";
 }
 
 /** The greatest mean depth of bins in sight, 1 at least. */

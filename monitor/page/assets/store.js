@@ -12,7 +12,7 @@ export class Store {
     this.history = { seconds_per_point: 1, samples: [], sequencer: [], bases: [], reads: [] };
     this.flowCells = [];
     this.contigs = new Map(); // sample and name → contig
-    this.tracks = new Map(); // sample, contig and code → modification
+    this.tracks = new Map(); // sample, contig, code and haplotype → modification
     this.variants = new Map(); // id → row; a row is replaced, never changed
     this.alerts = new Map();
     this.diplotypes = new Map();
@@ -46,7 +46,7 @@ export class Store {
         return "depth";
       case "methylation":
         if (this.stale.delete("methylation")) this.tracks = new Map();
-        for (const track of data.tracks ?? []) this.tracks.set(`${contigKey(track)}\n${track.code}`, track);
+        for (const track of data.tracks ?? []) this.tracks.set(`${contigKey(track)}\n${track.code}\n${track.haplotype ?? 0}`, track);
         return "methylation";
       case "variants":
         this.#variants(data, now);

@@ -4,6 +4,7 @@
 package pagetest
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
@@ -396,9 +397,14 @@ func (f *Feed) methylation(w http.ResponseWriter, r *http.Request) {
 		}
 		numbers[i] = n
 	}
+	haplotype, err := strconv.Atoi(cmp.Or(q.Get("haplotype"), "0"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "no such haplotype")
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	zoom, err := f.counted.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), numbers[0], numbers[1], numbers[2])
+	zoom, err := f.counted.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), haplotype, numbers[0], numbers[1], numbers[2])
 	if err != nil {
 		refuse(w, http.StatusNotFound, err.Error())
 		return

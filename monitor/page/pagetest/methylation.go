@@ -24,8 +24,12 @@ const stretchLength = 4096
 
 // Stretch is the record of a revision of a stretch from a position on, which is a multiple of its length.
 func Stretch(sample, contig, code string, start, revision int, final bool, sites []Site) stream.Record {
+	return stretch(sample, contig, code, 0, start, revision, final, sites)
+}
+
+func stretch(sample, contig, code string, haplotype, start, revision int, final bool, sites []Site) stream.Record {
 	s := methylation.Stretch{
-		SchemaVersion: methylation.SchemaVersion, Run: "run-1", Sample: sample, Revision: uint64(revision), Status: methylation.Provisional, Code: code,
+		SchemaVersion: methylation.SchemaVersion, Run: "run-1", Sample: sample, Revision: uint64(revision), Status: methylation.Provisional, Code: code, Haplotype: haplotype,
 		Stretch: event.Stretch{Contig: contig, Pos: int64(start) + 1, End: int64(start) + stretchLength}, Sites: methylation.NewSites(),
 	}
 	if final {
@@ -70,6 +74,27 @@ func Stretches(revision int, final bool) []stream.Record {
 func Methylated() Scene {
 	s := Lambda()
 	s.Methylation = Stretches(5, false)
+	return s
+}
+
+// Imprinted is [Lambda] of a diploid sample whose run has ended: of 5mC there are counts by haplotype besides, of which the first is methylated and the
+// second is not between 16,384 and 32,768.
+func Imprinted() Scene {
+	s := Lambda()
+	s.Methylation = Stretches(5, true)
+	for start := 0; start < 40_960; start += stretchLength {
+		for haplotype := 1; haplotype <= 2; haplotype++ {
+			var sites []Site
+			for pos := start; pos < start+stretchLength; pos += 16 {
+				modified := 2
+				if haplotype == 1 || start < 16_384 || start >= 32_768 {
+					modified = 9
+				}
+				sites = append(sites, Site{Pos: pos, Strand: "+", Modified: modified, Canonical: 10 - modified}, Site{Pos: pos + 1, Strand: "-", Modified: modified, Canonical: 10 - modified})
+			}
+			s.Methylation = append(s.Methylation, stretch("lambda", "J02459.1", "m", haplotype, start, 1, true, sites))
+		}
+	}
 	return s
 }
 
