@@ -194,19 +194,20 @@ func (cfg *basecallConfig) openRecording(ctx context.Context, paths []string, lo
 // openModels opens the basecalling model, chosen by the recording's runs if there is a folder of
 // models, and the models of modified bases, and refuses those that weren't made for such signal.
 func (cfg *basecallConfig) openModels(recording *signal.Index, logger *slog.Logger) (*basecall.Model, []*modnetwork.Model, error) {
+	name := cfg.engines.Model
 	if cfg.models != "" {
-		chosen, err := models.ChooseIn(cfg.models, recording.Runs(), cfg.engines.Model)
+		chosen, err := models.ChooseIn(cfg.models, recording.Runs(), name)
 		if err != nil {
 			return nil, nil, err
 		}
 		logger.Info("model is chosen", slog.String("model", chosen.Manifest.Name), slog.String("path", chosen.Path))
-		cfg.engines.Model = chosen.Path
+		name = chosen.Path
 	}
-	model, err := models.Open(cfg.engines.Model)
+	model, err := models.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := processor.CheckModel(recording, model, cfg.engines.Model != ""); err != nil {
+	if err := processor.CheckModel(recording, model, name != ""); err != nil {
 		return nil, nil, err
 	}
 	modified, err := processor.OpenModified(cfg.modified)

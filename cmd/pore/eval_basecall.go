@@ -86,7 +86,6 @@ func (cfg *evalBasecallConfig) options() (opts eval.Options, err error) {
 	case cfg.json && cfg.compare != "":
 		return opts, cli.Usagef("--compare prints a table: leave out --json")
 	}
-	cfg.threads = threadsOf(cfg.threads)
 	for _, text := range cfg.motifs {
 		m, err := eval.ParseMotif(text)
 		if err != nil {
@@ -102,6 +101,7 @@ func evalBasecall(ctx context.Context, cfg evalBasecallConfig, paths []string, s
 	if err != nil {
 		return err
 	}
+	cfg.threads = threadsOf(cfg.threads)
 	logger, err := cfg.log.Logger(os.Stderr)
 	if err != nil {
 		return err

@@ -133,10 +133,12 @@ func Load(ctx context.Context, opts Options) (*Engines, error) {
 	}
 	warnOfIdleFlags(opts)
 	e := &Engines{signal: opts.Signal, survey: opts.Survey.Config(), stages: opts.Stages}
-	for _, load := range []func(context.Context, Options) error{
-		e.loadReference, e.loadAnnotator, e.loadAnnotateStage, e.loadWatch, e.loadVariantCaller, e.loadBasecalling, e.loadAlignment,
+	for _, load := range []func(Options) error{
+		e.loadReference,
+		func(opts Options) error { return e.loadAnnotator(ctx, opts) },
+		e.loadAnnotateStage, e.loadWatch, e.loadVariantCaller, e.loadBasecalling, e.loadAlignment,
 	} {
-		if err := load(ctx, opts); err != nil {
+		if err := load(opts); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
@@ -150,7 +152,7 @@ func (e *Engines) runs(stage string) bool { return slices.Contains(e.stages, sta
 func (e *Engines) aligns() bool { return e.runs(basecallstage.Name) || e.runs(alignstage.Name) }
 
 // loadReference loads the reference, and what stands on it for all stages.
-func (e *Engines) loadReference(_ context.Context, opts Options) (err error) {
+func (e *Engines) loadReference(opts Options) (err error) {
 	if e.Genome, err = opts.Genes.Genome(opts.Reference); err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func (e *Engines) loadAnnotator(ctx context.Context, opts Options) (err error) {
 }
 
 // loadAnnotateStage loads what the annotate stage has besides its annotator: haplotypes and networks.
-func (e *Engines) loadAnnotateStage(_ context.Context, opts Options) error {
+func (e *Engines) loadAnnotateStage(opts Options) error {
 	if !e.runs(annotatestage.Name) {
 		return nil
 	}
@@ -208,7 +210,7 @@ func (e *Engines) loadAnnotateStage(_ context.Context, opts Options) error {
 }
 
 // loadWatch loads the panels, and for the watch stage the models that they ask.
-func (e *Engines) loadWatch(_ context.Context, opts Options) error {
+func (e *Engines) loadWatch(opts Options) error {
 	if len(opts.Panels) == 0 {
 		return nil
 	}
@@ -222,7 +224,7 @@ func (e *Engines) loadWatch(_ context.Context, opts Options) error {
 }
 
 // loadVariantCaller loads what the variant stage calls with.
-func (e *Engines) loadVariantCaller(_ context.Context, opts Options) (err error) {
+func (e *Engines) loadVariantCaller(opts Options) (err error) {
 	if !e.runs(variantstage.Name) {
 		return nil
 	}
@@ -240,7 +242,7 @@ func (e *Engines) loadVariantCaller(_ context.Context, opts Options) (err error)
 
 // loadBasecalling loads what the basecall stage calls with, and the adaptive stage. The variant caller is
 // there already: with --strict-models it refuses reads of other models than it was made for.
-func (e *Engines) loadBasecalling(_ context.Context, opts Options) error {
+func (e *Engines) loadBasecalling(opts Options) error {
 	calling := e.runs(basecallstage.Name)
 	switch {
 	case calling && opts.RunModels.On():
@@ -265,7 +267,7 @@ func (e *Engines) loadBasecalling(_ context.Context, opts Options) error {
 }
 
 // loadAlignment loads what places called reads, for the stages that follow a call and for those that decide by where reads are from.
-func (e *Engines) loadAlignment(_ context.Context, opts Options) (err error) {
+func (e *Engines) loadAlignment(opts Options) (err error) {
 	deciding := e.runs(adaptivestage.Name)
 	if deciding || e.aligns() {
 		if err := e.loadAligner(opts); err != nil {

@@ -60,8 +60,8 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 	if err != nil {
 		return handler, nil, err
 	}
-	r := restored{handler: handler, state: state}
-	if err := w.restoreNewest(ctx, source, start, position, &r); err != nil {
+	r, err := w.restoreNewest(ctx, source, start, position, restored{handler: handler, state: state})
+	if err != nil {
 		return r.handler, nil, err
 	}
 	handler, chosen := r.handler, r.chosen
@@ -80,7 +80,7 @@ func (w *worker) restoreState(ctx context.Context, start partition.Start, positi
 	return handler, []int64{chosen.Offset()}, nil
 }
 
-// restored is a handler into whose state a snapshot went.
+// restored is a handler, and the snapshot that went into its state.
 type restored struct {
 	handler stream.Handler // nil: a damaged snapshot went into one, and no other could be made
 	state   stream.State   // of handler
@@ -88,40 +88,40 @@ type restored struct {
 	chosen  *snapshot.Snapshot // nil: none
 }
 
-// restoreNewest restores the newest snapshot that can be used. A handler that may hold half of a damaged
-// one is closed, and another made.
-func (w *worker) restoreNewest(ctx context.Context, source snapshot.Source, start partition.Start, position stream.Position, r *restored) (err error) {
+// restoreNewest restores the newest snapshot that can be used into the handler of r, which has none yet. A handler that may hold
+// half of a damaged one is closed, and another made; the caller closes the one that is returned, with an error, too.
+func (w *worker) restoreNewest(ctx context.Context, source snapshot.Source, start partition.Start, position stream.Position, r restored) (_ restored, err error) {
 	for {
 		if r.index == nil {
 			if r.index, err = w.client.ReadState(ctx, w.cfg.State.Topic, source, w.cfg.Fetch); err != nil {
-				return err
+				return r, err
 			}
 		}
 		if r.chosen, err = w.choose(r.index, r.state.Format(), start, position); err != nil || r.chosen == nil {
-			return err
+			return r, err
 		}
 		err = w.client.RestoreState(ctx, w.cfg.State.Topic, r.chosen, r.state, w.cfg.Fetch)
 		switch {
 		case err == nil:
-			return nil
+			return r, nil
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return r, context.Cause(ctx)
 		case errors.Is(err, snapshot.ErrUnusable):
 			w.log.Warn("a snapshot is of no use; trying the one before", slog.Int64("snapshot", r.chosen.Offset()), slog.Any("error", err))
 			r.index.Refuse(r.chosen, err)
 		case errors.Is(err, snapshot.ErrChanged):
 			r.index = nil
 		default:
-			return err
+			return r, err
 		}
 		damaged := r.handler
 		r.handler, r.state = nil, nil
 		if err := damaged.Close(); err != nil {
-			return fmt.Errorf("closing the handler of a snapshot that is of no use: %w", err)
+			return r, fmt.Errorf("closing the handler of a snapshot that is of no use: %w", err)
 		}
 		if r.handler, err = w.newHandler(); err != nil {
 			r.handler = nil
-			return err
+			return r, err
 		}
 		r.state = r.handler.State()
 	}
