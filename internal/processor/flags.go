@@ -93,7 +93,7 @@ func (f *Flags) RegisterCompute(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&f.Compute.CUDA, "cuda-option", nil, "option of ONNX Runtime's CUDA provider, NAME=VALUE; may be given several times")
 }
 
-// Options is what the flags ask for, with the stages to run.
+// Options is what the flags ask for, with the stages to run; nil: all of a run from signal or reads to annotated variants.
 func (f *Flags) Options(stages []string) (Options, error) {
 	if f.Reference == "" {
 		return Options{}, cli.Usagef("--ref is required: the reference genome as FASTA")
@@ -114,7 +114,8 @@ func (f *Flags) Options(stages []string) (Options, error) {
 		return Options{}, cli.Usagef("%w", err)
 	}
 	// Which stretches a file gives two copies is seen when the genome is read.
-	if p, _ := f.Calling.ploidy(); f.Methylation.Haplotypes && p != variant.Diploid && f.Calling.PloidyBED == "" && slices.Contains(stages, variantstage.Name) {
+	calls := stages == nil || slices.Contains(stages, variantstage.Name)
+	if p, _ := f.Calling.ploidy(); calls && f.Methylation.Haplotypes && p != variant.Diploid && f.Calling.PloidyBED == "" {
 		return Options{}, cli.Usagef("%w", errNoCopies)
 	}
 	if err := f.Scoring.Validate(); err != nil {

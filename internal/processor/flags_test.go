@@ -45,22 +45,25 @@ func TestIdleFlags(t *testing.T) {
 // for that.
 func TestHaplotypesNeedCopies(t *testing.T) {
 	for _, c := range []struct {
-		name, ploidy, bed, stages string
-		refused                   bool
+		name, ploidy, bed string
+		stages            []string
+		refused           bool
 	}{
-		{"one copy by default", "", "", "align,variant,methylate", true},
-		{"one copy", "1", "", "variant", true},
-		{"a mixture", "mixture", "", "variant,methylate", true},
-		{"two copies", "2", "", "align,variant,methylate", false},
-		{"a file says where", "1", "ploidy.bed", "variant", false},
-		{"another process calls variants", "", "", "align,methylate", false},
+		{"one copy by default", "", "", []string{"align", "variant", "methylate"}, true},
+		{"one copy", "1", "", []string{"variant"}, true},
+		{"a mixture", "mixture", "", []string{"variant", "methylate"}, true},
+		{"one copy, in pore run", "", "", nil, true},
+		{"two copies", "2", "", []string{"align", "variant", "methylate"}, false},
+		{"two copies, in pore run", "2", "", nil, false},
+		{"a file says where", "1", "ploidy.bed", []string{"variant"}, false},
+		{"another process calls variants", "", "", []string{"align", "methylate"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := Flags{
 				Reference: "nowhere.fa", Survey: Survey{Settings: SurveySettings{Allele: "*", Band: 1, Depth: 1, LowMapping: 0.5}},
 				Methylation: Methylation{On: true, Haplotypes: true}, Calling: Calling{Ploidy: c.ploidy, PloidyBED: c.bed},
 			}
-			_, err := f.Options(strings.Split(c.stages, ","))
+			_, err := f.Options(c.stages)
 			if c.refused {
 				require.EqualError(t, err, "--methylation-haplotypes: no place has two copies: give --ploidy 2, or leave the flag out")
 				return

@@ -247,7 +247,7 @@ func (m *member) run(ctx context.Context) error {
 		}
 		m.remember(gen.MemberID)
 		g := newGeneration(m, gen)
-		err = g.run(ctx, func(progress bool, err error) time.Duration { return retries.settle(ctx, progress, err) })
+		err = g.run(ctx, func(progress bool, err error) time.Duration { return retries.waitAfter(ctx, progress, err) })
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -291,9 +291,9 @@ func newRetries(m *member) *retries {
 
 func (r *retries) exhausted() bool { return r.failures >= r.cfg.MaxFailures }
 
-// settle takes how a generation ended, and returns how long to wait. It runs while the membership
+// waitAfter takes how a generation ended, and returns how long to wait. It runs while the membership
 // is still held: waiting there keeps a failing member from rebalancing the group at full speed.
-func (r *retries) settle(ctx context.Context, progress bool, err error) time.Duration {
+func (r *retries) waitAfter(ctx context.Context, progress bool, err error) time.Duration {
 	if progress {
 		r.failures = 0
 		r.pause.Reset()
