@@ -35,9 +35,11 @@ const (
 	readsInfix     = "/reads/"
 )
 
-// fingerprint is a hash over what the state depends on besides records.
+// fingerprint is a hash over what the state depends on besides records. Version 1 of the state named reads by other keys, which nobody can make anew of what is
+// kept of a read: a program that went on with it would count a read again that comes once more.
 func (c *Config) fingerprint() string {
 	h := sha256.New()
+	fmt.Fprintln(h, "reads by their key of state 2")
 	fmt.Fprintf(h, "methylate %v %v %v %d\n", c.Filter.Thresholds, c.Filter.Given, c.Filter.Percentile, c.MaxRegion)
 	if c.FindMotifs {
 		fmt.Fprintln(h, "finds motifs") // a sample's excerpts are of all of its reads

@@ -154,7 +154,7 @@ func TestChooseSaysWhyNot(t *testing.T) {
 		want      string
 	}{
 		{"stage", stream.StateFormat{Stage: "other", Version: 3, Fingerprint: "f00d"}, stream.PositionAt(20, 1<<40), 0, `it is the state of stage "toy", not of "other"`},
-		{"fingerprint", stream.StateFormat{Stage: "toy", Version: 3, Fingerprint: "beef"}, stream.PositionAt(20, 1<<40), 0, "made with another reference, model or thresholds (fingerprint f00d, now beef)"},
+		{"fingerprint", stream.StateFormat{Stage: "toy", Version: 3, Fingerprint: "beef"}, stream.PositionAt(20, 1<<40), 0, "made with another reference, model or thresholds, or by another version of the stage (fingerprint f00d, now beef)"},
 		{"ahead", toyFormat, stream.PositionAt(20, 99), 0, "it is ahead of the committed offset 99"},
 		{"reset", toyFormat, stream.PositionAt(50, 1<<40), 0, "it began with offset 20, the group with 50: the group was reset"},
 		{"cut", toyFormat, stream.PositionAt(20, 1<<50), 1<<40 + 1, "the log no longer has the records behind it: it begins at offset 1099511627777"},

@@ -246,7 +246,7 @@ func (t *trailer) fits(format stream.StateFormat, committed stream.Position, log
 	case t.format.Version > format.Version:
 		return fmt.Errorf("written by a newer Porestream, in version %d of the state of stage %s; this program reads up to %d: update it", t.format.Version, format.Stage, format.Version)
 	case t.format.Fingerprint != format.Fingerprint:
-		return fmt.Errorf("made with another reference, model or thresholds (fingerprint %.16s, now %.16s)", t.format.Fingerprint, format.Fingerprint)
+		return fmt.Errorf("made with another reference, model or thresholds, or by another version of the stage (fingerprint %.16s, now %.16s)", t.format.Fingerprint, format.Fingerprint)
 	case t.origin != committed.Origin:
 		return fmt.Errorf("it began with offset %d, the group with %d: the group was reset", t.origin, committed.Origin)
 	case t.offset > committed.Offset:
