@@ -97,7 +97,20 @@ func newScene(t *testing.T, seed uint64, faults bool) *scene {
 			if pos += k; len(seq)-pos < 20 || rng.IntN(6) == 0 {
 				break
 			}
-			switch rng.IntN(7) {
+			switch rng.IntN(10) {
+			case 7: // padding, as of an alignment of many reads
+				op('P', 2, nil)
+			case 8:
+				op('P', 1, nil)
+				op('I', 2, random(2))
+				op('P', 1, nil)
+				op('D', 2, nil)
+				pos += 2
+			case 9:
+				op('D', 1, nil)
+				op('N', 5, nil)
+				op('I', 1, random(1))
+				pos += 6
 			case 0:
 				op('N', 7, nil)
 				pos += 7

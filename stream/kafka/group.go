@@ -187,6 +187,22 @@ type member struct {
 	// asks for their partitions.
 	warm     map[topicPartition]*kept
 	balancer *StickyBalancer
+
+	mu    sync.Mutex
+	sizes map[string]int32 // partitions of topics, as they were seen last
+}
+
+// sized notes how many partitions a topic has. A change is an error that nobody here can mend: what state has of a key stays where its records went before, and
+// those that come now go elsewhere, so that neither handler has all of them. The records are read all the same.
+func (m *member) sized(topic string, partitions int32) {
+	m.mu.Lock()
+	before, known := m.sizes[topic]
+	m.sizes[topic] = partitions
+	m.mu.Unlock()
+	if known && before != partitions && !m.cfg.Stateless {
+		m.log.Error("the number of partitions has changed: records of one key are in two of them, and results of runs under way can't be relied on, FINAL ones neither; process these runs anew "+
+			"under another prefix (pore replay --into)", slog.String("topic", topic), slog.Int("before", int(before)), slog.Int("now", int(partitions)))
+	}
 }
 
 // RunGroup is a member of the group until ctx ends, which makes it drain, leave
@@ -199,7 +215,7 @@ func RunGroup(ctx context.Context, client *Client, cfg GroupConfig) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("checking settings of group %q: %w", cfg.Group, oneLine(err))
 	}
-	m := &member{client: client, cfg: cfg.withDefaults(), balancer: NewStickyBalancer(), log: client.log.With(slog.String("group", cfg.Group))}
+	m := &member{client: client, cfg: cfg.withDefaults(), balancer: NewStickyBalancer(), sizes: make(map[string]int32), log: client.log.With(slog.String("group", cfg.Group))}
 	if err := m.run(ctx); err != nil {
 		return fmt.Errorf("group %s: %w", cfg.Group, err)
 	}

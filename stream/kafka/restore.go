@@ -47,6 +47,7 @@ func (w *worker) restore(ctx context.Context, warm *kept) (stream.Handler, error
 		return nil, w.discard(warm, fmt.Errorf("the topic has %d partitions", len(bounds)))
 	}
 	w.partitions = int32(len(bounds))
+	w.sized(w.partitions)
 	b := bounds[w.place.Partition]
 	start := partition.Start{LogStart: b.Start, LogEnd: b.End, Committed: offset, Metadata: metadata, Stateless: w.cfg.Stateless, FromEnd: w.cfg.FromEnd}
 	// In a generation between, another member may have taken snapshots of the same

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -134,9 +136,11 @@ func TestShutdownWhileJoining(t *testing.T) {
 	})
 }
 
-// Partitions that are added to a topic are read within a minute.
+// Partitions that are added to a topic are read within a minute, and a line says once what that has broken.
 func TestAddedPartitionsAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *kfake.Cluster, c *Client, p *Producer) {
+		said := new(strings.Builder)
+		c.log = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelError}))
 		j := newJournal()
 		r := startMember(t, c, GroupConfig{Group: "g", Topics: []string{"in"}, Producer: p,
 			NewHandler: func(topic string, partition, _ int32) (stream.Handler, error) {
@@ -154,6 +158,9 @@ func TestAddedPartitionsAreRead(t *testing.T) {
 		assert.Equal(t, 2, j.distinct())
 		assert.Equal(t, []int64{0, 1, 1}, committed(t, c, "g", "in", 3))
 		r.end(t)
+		assert.Equal(t, 1, strings.Count(said.String(), "\n"), said.String())
+		assert.Contains(t, said.String(), "the number of partitions has changed: records of one key are in two of them")
+		assert.Contains(t, said.String(), "group=g topic=in before=2 now=3")
 	})
 }
 

@@ -48,7 +48,8 @@ type worker struct {
 
 	out        output // nil until the partition is taken
 	assigned   time.Time
-	partitions int32  // of the topic
+	partitions int32 // of the topic
+	sized      func(partitions int32)
 	from       int64  // where reading begins
 	replaying  func() // ends the phase
 	nextTick   time.Time
@@ -74,6 +75,7 @@ func newWorker(g *generation, topic string, p int32, fail func(error)) *worker {
 		changed: make(chan struct{}, 1),
 		due:     make(chan struct{}, 1),
 		machine: partition.New(g.cfg.machine()),
+		sized:   func(partitions int32) { g.sized(topic, partitions) },
 	}
 	w.fail = func(err error) {
 		w.mu.Lock()
