@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/basecall"
 	"github.com/porestream/porestream/basecall/convert"
 	"github.com/porestream/porestream/modelfile/folder"
+	"github.com/porestream/porestream/modelfile/modelname"
 	"github.com/porestream/porestream/signal"
 )
 
@@ -177,7 +178,7 @@ func sizeOf(name string) string {
 // is missing.
 func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 	if size != "" && !slices.Contains(sizes, size) {
-		return Listed{}, fmt.Errorf("choosing a model: %q is no size of models: name one of %s", size, strings.Join(sizes, ", "))
+		return Listed{}, fmt.Errorf("choosing a model: %q is no size of models: name one of %s, or a model by its folder and without --models-dir", size, strings.Join(sizes, ", "))
 	}
 	if len(runs) == 0 {
 		return Listed{}, errors.New("choosing a model: the recording has no run")
@@ -193,18 +194,31 @@ func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 		}
 	}
 	slices.SortStableFunc(fitting, func(a, b Listed) int {
-		return cmp.Or(cmp.Compare(rankOf(a), rankOf(b)), compareVersions(b.Manifest.Version, a.Manifest.Version))
+		return cmp.Or(cmp.Compare(rankOf(a.Manifest.Name), rankOf(b.Manifest.Name)), compareVersions(b.Manifest.Version, a.Manifest.Version))
 	})
 	return fitting[0], nil
 }
 
-// ChooseIn chooses among the models of a folder, see [List] and [Choose].
-func ChooseIn(dir string, runs []*signal.Run, size string) (Listed, error) {
-	all, err := List(dir)
-	if err != nil {
-		return Listed{}, err
+// PassedOverMessage is what the log says of each of [PassedOver].
+const PassedOverMessage = "a model that would be chosen can't be used: the next one is"
+
+// PassedOver returns the models, of some, that can't be used and would have been chosen before
+// one if they could, by what their folders' names say: of its chemistry and of a size that comes
+// before its own, or of its size and newer. size is as for [Choose]. Models of modified bases, whose names have
+// two versions, are none of them.
+func PassedOver(all []Listed, chosen Listed, size string) []Listed {
+	var passed []Listed
+	for _, l := range all {
+		name := filepath.Base(l.Path)
+		says := modelname.Parse(name)
+		if l.Err == nil || strings.Count(name, "@") > 1 || says.Chemistry != chosen.Manifest.Chemistry || size != "" && says.Tier != size {
+			continue
+		}
+		if cmp.Or(cmp.Compare(rankOf(name), rankOf(chosen.Manifest.Name)), compareVersions(chosen.Manifest.Version, says.Version)) < 0 {
+			passed = append(passed, l)
+		}
 	}
-	return Choose(all, runs, size)
+	return passed
 }
 
 // wanted says what model a run needs.
@@ -232,8 +246,9 @@ func describe(all []Listed) string {
 	return strings.Join(names, ", ")
 }
 
-func rankOf(l Listed) int {
-	if i := slices.Index(sizes, sizeOf(l.Manifest.Name)); i >= 0 {
+// rankOf is where the size that a model's name states stands in the order of choice.
+func rankOf(name string) int {
+	if i := slices.Index(sizes, sizeOf(name)); i >= 0 {
 		return i
 	}
 	return len(sizes)

@@ -3,6 +3,7 @@ package models
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -118,6 +119,36 @@ func TestChooseTakesTheModelForTheRun(t *testing.T) {
 	// Runs of two chemistries have no model in common.
 	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-PRO114M", "", 5000)}, "")
 	require.ErrorContains(t, err, "none is for run r (r10.4.1 at 5000 Hz)")
+}
+
+// TestPassedOverAreThoseThatWouldBeChosen: a newer model that can't be used isn't left out unsaid, and those
+// that wouldn't be chosen anyway aren't named.
+func TestPassedOverAreThoseThatWouldBeChosen(t *testing.T) {
+	dir := originals(t)
+	for _, name := range []string{
+		"dna_r10.4.1_e8.2_400bps_hac@v6.1.0", "dna_r10.4.1_e8.2_400bps_hac@v10.0.0", "dna_r10.4.1_e8.2_400bps_hac@v4.2.0", "dna_r10.4.1_e8.2_400bps_sup@v6.1.0",
+		"dna_r9.4.1_e8_hac@v9.0.0", "dna_r10.4.1_e8.2_400bps_hac@v6.1.0_5mCG@v1",
+	} {
+		config := filepath.Join(place(t, dir, "dna_r10.4.1_small@v4.3.0", name), "config.toml")
+		text, err := os.ReadFile(config)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), `"lstm"`, `"mamba"`, 1)), 0o600))
+	}
+	all, err := List(dir)
+	require.NoError(t, err)
+	passed := func(size string) (names []string) {
+		chosen, err := Choose(all, []*signal.Run{{ID: "r", FlowCellProduct: "FLO-PRO114M", SampleRate: 5000}}, size)
+		require.NoError(t, err)
+		for _, l := range PassedOver(all, chosen, size) {
+			require.ErrorContains(t, l.Err, "mamba")
+			names = append(names, filepath.Base(l.Path))
+		}
+		return names
+	}
+	newer := []string{"dna_r10.4.1_e8.2_400bps_hac@v10.0.0", "dna_r10.4.1_e8.2_400bps_hac@v6.1.0"}
+	require.Equal(t, newer, passed(""))
+	require.Equal(t, newer, passed("hac"))
+	require.Equal(t, []string{"dna_r10.4.1_e8.2_400bps_sup@v6.1.0"}, passed("sup"))
 }
 
 // TestChooseForRecordings takes recordings of every chemistry.

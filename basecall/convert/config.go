@@ -321,8 +321,12 @@ var usedSettings = map[string][]string{
 	"poly_a":          nil,
 }
 
-// unusedSettings returns the other keys of these tables, in order, such as
-// "poly_a.calibration_coefficient".
+// otherTables are those that say what the network is and what reads it was trained for, which are
+// read elsewhere, and how it was trained, which is of no interest here.
+var otherTables = []string{"model", "labels", "input", "global_norm", "encoder", "block", "basecaller", "training", "optim", "lr_scheduler"}
+
+// unusedSettings returns the other keys of these tables, such as
+// "poly_a.calibration_coefficient", and tables that nobody knows, in order.
 func unusedSettings(top settings) []string {
 	var unused []string
 	for _, name := range slices.Sorted(maps.Keys(usedSettings)) {
@@ -330,6 +334,11 @@ func unusedSettings(top settings) []string {
 			if !slices.Contains(usedSettings[name], key) {
 				unused = append(unused, name+"."+key)
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(top.table)) {
+		if _, known := usedSettings[name]; !known && !slices.Contains(otherTables, name) {
+			unused = append(unused, name)
 		}
 	}
 	return unused

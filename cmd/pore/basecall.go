@@ -196,9 +196,16 @@ func (cfg *basecallConfig) openRecording(ctx context.Context, paths []string, lo
 func (cfg *basecallConfig) openModels(recording *signal.Index, logger *slog.Logger) (*basecall.Model, []*modnetwork.Model, error) {
 	name := cfg.engines.Model
 	if cfg.models != "" {
-		chosen, err := models.ChooseIn(cfg.models, recording.Runs(), name)
+		all, err := models.List(cfg.models)
 		if err != nil {
 			return nil, nil, err
+		}
+		chosen, err := models.Choose(all, recording.Runs(), name)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, l := range models.PassedOver(all, chosen, name) {
+			logger.Warn(models.PassedOverMessage, slog.String("model", filepath.Base(l.Path)), slog.Any("err", l.Err), slog.String("chosen", chosen.Manifest.Name))
 		}
 		logger.Info("model is chosen", slog.String("model", chosen.Manifest.Name), slog.String("path", chosen.Path))
 		name = chosen.Path

@@ -143,6 +143,19 @@ func (c *catalogue) choose(run *signal.Run) (model models.Listed, precision stri
 	return c.named(use), use.Precision, nil
 }
 
+// passedOver returns the models of the folder that can't be used and would have been chosen for a
+// run before the one that was.
+func (c *catalogue) passedOver(run *signal.Run, chosen models.Listed) []models.Listed {
+	use := rules.Use{Size: c.size}
+	if c.rules != nil {
+		use, _, _ = c.rules.Match(run) // one matches, as a model was chosen
+	}
+	if use.Model != "" {
+		return nil
+	}
+	return models.PassedOver(c.listed, chosen, use.Size)
+}
+
 // named is the model that a rule names. What the folder of models has comes before what is shipped.
 func (c *catalogue) named(use rules.Use) models.Listed {
 	if !use.Folder {
@@ -268,6 +281,9 @@ func (r *runModels) Choose(run *streampb.Run) basecallstage.Choice {
 	if r.once("chosen", run.GetId(), listed.Path) {
 		r.log.Info("model is chosen", "run", run.GetId(), "model", nameOf(listed.Path), "flow_cell", run.GetFlowCellProduct(), "kit", run.GetKit(), "sample_rate", run.GetSampleRate())
 		r.warn(run, listed)
+		for _, l := range r.catalogue.passedOver(described(run), listed) {
+			r.log.Warn(models.PassedOverMessage, "run", run.GetId(), "model", nameOf(l.Path), "err", l.Err, "chosen", nameOf(listed.Path))
+		}
 	}
 	return basecallstage.Choice{Model: listed.Path, Precision: precision, Identity: r.identity(listed.Path)}
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,29 @@ func newLaboratory(t *testing.T, m RunModels) *laboratory {
 	l.runModels = e.models
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return l
+}
+
+// TestNewerModelThatCannotBeUsedIsNamed: a run isn't given an older model of the folder unsaid, and one that a rule names is not in question.
+func TestNewerModelThatCannotBeUsedIsNamed(t *testing.T) {
+	const older, newer = "dna_r10.4.1_e8.2_400bps_hac@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0"
+	dir := folderOf(t, map[string]string{older: "dna_r10.4.1_small@v4.3.0", newer: "dna_r10.4.1_small@v6.0.0"})
+	config := filepath.Join(dir, newer, "config.toml")
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(config, bytes.Replace(text, []byte(`"flstm"`), []byte(`"mamba"`), 1), 0o600))
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("rules:\n  - sample_rate: 5000\n    model: "+older+"\n"), 0o600))
+
+	run := runOf("new", "FLO-PRO114M", "SQK-LSK114", 5000)
+	byFolder, byRule := newLaboratory(t, RunModels{Dir: dir}), newLaboratory(t, RunModels{Dir: dir, Rules: file})
+	for range 2 {
+		require.Equal(t, filepath.Join(dir, older), byFolder.Choose(run).Model)
+		require.Equal(t, filepath.Join(dir, older), byRule.Choose(run).Model)
+	}
+	require.Equal(t, 1, strings.Count(byFolder.log.String(), models.PassedOverMessage), byFolder.log.String())
+	require.Contains(t, byFolder.log.String(), "run=new model="+newer)
+	require.Contains(t, byFolder.log.String(), "mamba")
+	require.NotContains(t, byRule.log.String(), models.PassedOverMessage)
 }
 
 // realRead is the beginning of a real read, said to be recorded at a rate.

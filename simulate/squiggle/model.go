@@ -260,6 +260,12 @@ func (p *parser) line(text string) error {
 	}
 	fields := strings.Split(text, "\t")
 	if p.form == unknownForm {
+		switch fields[0] {
+		case profileMagic:
+			return errors.New("a profile of a pore and not a table of k-mers: those that ship are chosen by their chemistry, and others aren't taken")
+		case levelsMagic:
+			return errors.New("levels of parts of k-mers and not a table of k-mers: those that ship are chosen by their chemistry, and others aren't taken")
+		}
 		if named, err := p.heading(fields); named || err != nil {
 			return err
 		}

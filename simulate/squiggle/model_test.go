@@ -103,6 +103,8 @@ func TestReadModelRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"nothing":           {"", "it has no k-mer"},
 		"prose":             {"This is no table.\n", "line 1: not a table of k-mers"},
+		"a profile":         {string(toyProfile().AppendText(nil)), "line 1: a profile of a pore and not a table of k-mers"},
+		"levels of parts":   {string(toyLevels().AppendText(nil)), "line 1: levels of parts of k-mers and not a table of k-mers"},
 		"a missing k-mer":   {strings.Replace(whole, "ACG\t", "#", 1), "63 of 64 k-mers, ACG is missing"},
 		"a second row":      {whole + "ACG\t0\t0\t0\t9\t6\t1\n", "line 67: a second row for k-mer ACG"},
 		"another length":    {whole + "ACGT\t0\t0\t0\t9\t6\t1\n", "line 67: k-mer ACGT among those of 3 bases"},
