@@ -184,11 +184,15 @@ func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 		return Listed{}, errors.New("choosing a model: the recording has no run")
 	}
 	fitting := slices.Clone(all)
-	for _, run := range runs {
+	for i, run := range runs {
 		if run.Chemistry() == "" {
 			return Listed{}, fmt.Errorf("choosing a model: run %s names neither a flow cell nor a kit that is known, so no model can be chosen for it: name one with --model", run.ID)
 		}
-		fitting = slices.DeleteFunc(fitting, func(l Listed) bool { return !l.Fits(run) || size != "" && sizeOf(l.Manifest.Name) != size })
+		unfit := func(l Listed) bool { return !l.Fits(run) || size != "" && sizeOf(l.Manifest.Name) != size }
+		fitting = slices.DeleteFunc(fitting, unfit)
+		if len(fitting) == 0 && i > 0 && slices.ContainsFunc(all, func(l Listed) bool { return !unfit(l) }) {
+			return Listed{}, fmt.Errorf("choosing a model: none is for all of the recording's runs, of which run %s is %s and run %s is %s: call them one by one", runs[0].ID, wanted(runs[0], size), run.ID, wanted(run, size))
+		}
 		if len(fitting) == 0 {
 			return Listed{}, fmt.Errorf("choosing a model: none is for run %s (%s): there are %s", run.ID, wanted(run, size), describe(all))
 		}

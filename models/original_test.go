@@ -118,7 +118,9 @@ func TestChooseTakesTheModelForTheRun(t *testing.T) {
 	}
 	// Runs of two chemistries have no model in common.
 	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-PRO114M", "", 5000)}, "")
-	require.ErrorContains(t, err, "none is for run r (r10.4.1 at 5000 Hz)")
+	require.ErrorContains(t, err, "of which run r is r9.4 at 4000 Hz and run r is r10.4.1 at 5000 Hz: call them one by one")
+	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-MIN106", "SQK-RNA002", 3012)}, "")
+	require.ErrorContains(t, err, "none is for run r (rna002 at 3012 Hz, kit SQK-RNA002): there are", "which has none at all")
 }
 
 // TestPassedOverAreThoseThatWouldBeChosen: a newer model that can't be used isn't left out unsaid, and those
