@@ -32,7 +32,13 @@ func runCommand() *cobra.Command {
 			"only the sources that have changed are stopped, in order, and started; a file that can't be used leaves everything as it is.",
 		Example: `  ingest run sources.yaml`,
 		Args:    cli.Args(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runFile(cmd.Context(), args[0], once) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := runFile(cmd.Context(), args[0], once)
+			if once {
+				return err
+			}
+			return cli.Stopped(cmd.Context(), err)
+		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "end when all sources have come to their end; with an error if one of them has failed")
 	return cmd

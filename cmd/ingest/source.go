@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -129,7 +128,11 @@ func (k kind) command() *cobra.Command {
 		if err := src.complete(&given{operands: operands, flags: cmd.Flags(), intake: in}); err != nil {
 			return err
 		}
-		return k.runAlone(cmd.Context(), &process, src, in)
+		err := k.runAlone(cmd.Context(), &process, src, in)
+		if k.endless {
+			return cli.Stopped(cmd.Context(), err)
+		}
+		return err
 	}
 	return cmd
 }
@@ -149,11 +152,8 @@ func (k *kind) runAlone(ctx context.Context, process *process, src source, in *i
 		supervisor := sources.New(sources.Config{Once: true, StopTimeout: stopTimeout})
 		c.serve(supervisor, nil)
 		err := supervisor.Run(ctx, list, nil)
-		switch {
-		case ctx.Err() != nil && err != nil:
+		if ctx.Err() != nil && err != nil {
 			return err // it has not stopped
-		case k.endless && ctx.Err() != nil && errors.Is(ended, context.Canceled):
-			return nil // stopping is how it ends
 		}
 		return ended
 	})

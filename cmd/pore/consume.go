@@ -81,7 +81,11 @@ is the table of pore diplotype, as it is now.`,
   pore consume --brokers kafka:9092 --methylation --format bedmethyl --ref ref.fa > now.bed`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return consume(cmd.Context(), cfg, cmd.OutOrStdout())
+			err := consume(cmd.Context(), cfg, cmd.OutOrStdout())
+			if cfg.untilEnd || cfg.isFile() {
+				return err // part of it would look like all
+			}
+			return cli.Stopped(cmd.Context(), err)
 		},
 	}
 	flags := cmd.Flags()
@@ -162,6 +166,9 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		}
 		return show.take(rec, logger)
 	})
+	if err == nil && cfg.untilEnd {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return err
 	}

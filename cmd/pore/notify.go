@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -89,6 +90,11 @@ func notifyAlerts(ctx context.Context, cfg notifyConfig, stdout io.Writer) error
 	if err != nil {
 		return err
 	}
+	return cli.Stopped(ctx, cfg.send(ctx, destinations, kafkaConfig, registry, logger))
+}
+
+// send sends alerts until ctx ends.
+func (cfg *notifyConfig) send(ctx context.Context, destinations *notify.Config, kafkaConfig kafka.Config, registry *prometheus.Registry, logger *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if cfg.listen != "" {
 		server, err := ops.Listen(cfg.listen, registry, nil, logger)

@@ -71,7 +71,7 @@ func command() *cobra.Command {
 					cli.Exit(cmd, fmt.Sprintf("not stopped within %v", cfg.stream.DrainTimeout+stopGrace))
 				})
 			})()
-			return run(cmd.Context(), cfg)
+			return cli.Stopped(cmd.Context(), run(cmd.Context(), cfg))
 		},
 	}
 	flags := cmd.Flags()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -105,6 +106,26 @@ func Main(cmd *cobra.Command) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// Stopped is the error of a command that runs until it is stopped: none if ctx, the command's, has ended and err says nothing else. Whatever the
+// command was about, also while it started, it has done what it was asked for.
+func Stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && onlyCanceled(err) {
+		return nil
+	}
+	return err
+}
+
+// onlyCanceled reports whether an error, or each of those that are joined in it, comes from a context that was cancelled.
+func onlyCanceled(err error) bool {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !onlyCanceled(err) })
+	}
+	if wrapped := errors.Unwrap(err); wrapped != nil {
+		return onlyCanceled(wrapped)
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // Exit ends the program at once, with one line that says why. What was under way

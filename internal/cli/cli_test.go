@@ -122,6 +122,31 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// Being stopped is no failure of what runs until then, and hides none.
+func TestStopped(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	failed := errors.New("the disk is full")
+	for _, c := range []struct {
+		ctx       context.Context
+		err, want error
+	}{
+		{stopped, nil, nil},
+		{stopped, context.Canceled, nil},
+		{stopped, fmt.Errorf("connecting: %w", errors.Join(context.Canceled, fmt.Errorf("reading: %w", context.Canceled))), nil},
+		{stopped, failed, failed},
+		{stopped, context.DeadlineExceeded, context.DeadlineExceeded},
+		{t.Context(), context.Canceled, context.Canceled},
+	} {
+		if got := Stopped(c.ctx, c.err); !errors.Is(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
+		}
+	}
+	if both := errors.Join(context.Canceled, failed); Stopped(stopped, both) == nil {
+		t.Errorf("%v is hidden", both)
+	}
+}
+
 func TestProgressLine(t *testing.T) {
 	for _, c := range []struct {
 		done, total int64

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -147,6 +149,27 @@ func TestConnect(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A broker that doesn't answer keeps nobody who has stopped waiting for it.
+func TestConnectingIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer mute.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		conn, err := mute.Accept()
+		if err == nil {
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 1)) // it has been asked
+		}
+		cancel()
+		<-t.Context().Done()
+	}()
+	_, err = Connect(ctx, Config{Brokers: []string{mute.Addr().String()}, DialTimeout: time.Minute})
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "connecting to Kafka at "+mute.Addr().String()+": context canceled")
 }
 
 // The group library has its own way to connect; it must get through as well.

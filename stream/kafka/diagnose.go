@@ -25,18 +25,21 @@ import (
 func probe(ctx context.Context, cfg Config, tlsConf *tls.Config) error {
 	var failed error
 	for _, addr := range cfg.Brokers {
-		ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
 		err := probeBroker(ctx, cfg, tlsConf, addr)
-		cancel()
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case ctx.Err() != nil: // what the caller has broken off says nothing of the broker
+			return fmt.Errorf("connecting to Kafka at %s: %w", addr, ctx.Err())
 		}
 		failed = errors.Join(failed, fmt.Errorf("connecting to Kafka at %s: %w", addr, err))
 	}
 	return oneLine(failed)
 }
 
-func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr string) error {
+func probeBroker(whole context.Context, cfg Config, tlsConf *tls.Config, addr string) error {
+	ctx, cancel := context.WithTimeout(whole, cfg.DialTimeout)
+	defer cancel()
 	conn, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return because(dialReason(err, cfg), err)
@@ -54,13 +57,14 @@ func probeBroker(ctx context.Context, cfg Config, tlsConf *tls.Config, addr stri
 			return err
 		}
 	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // a connection that is closed waits for nothing
 	if err := askVersions(conn, cfg.ClientID); err != nil {
 		// With TLS 1.3 a broker checks our certificate after the handshake.
 		alert, alerted := remoteAlert(err)
 		switch {
 		case alerted:
 			return because(alertReason(alert, tlsConf), err)
-		case tlsConf == nil && speaksTLS(ctx, cfg, addr):
+		case tlsConf == nil && speaksTLS(whole, cfg, addr):
 			return because("this port expects TLS; give --tls, or --tls-ca FILE", err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return because(fmt.Sprintf("no answer within %v; is that a Kafka broker?", cfg.DialTimeout), err)
@@ -241,7 +245,7 @@ func askMechanism(rw io.ReadWriter, clientID, mechanism string) ([]string, error
 
 // speaksTLS tries a handshake without caring with whom.
 func speaksTLS(ctx context.Context, cfg Config, addr string) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
 	defer cancel()
 	conn, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
