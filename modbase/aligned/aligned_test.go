@@ -249,6 +249,7 @@ func motifs(t *testing.T, texts ...string) []pileup.Motif {
 // TestAgreesWithOracle: of reads aligned in every way, with lists of every kind, the bytes are those of a slow
 // and simple pile-up over pysam.
 func TestAgreesWithOracle(t *testing.T) {
+	var unlisted int64
 	for seed := range uint64(4) {
 		s := newScene(t, seed, seed%2 == 1)
 		survey, err := aligned.NewSurvey(t.Context(), s.open(t), aligned.Options{Threads: 2}, 0)
@@ -285,13 +286,14 @@ func TestAgreesWithOracle(t *testing.T) {
 				same(t, want[i], got)
 				require.NotZero(t, counts.Tagged)
 				require.EqualValues(t, 1, counts.Unmapped)
-				require.NotZero(t, counts.Unlisted['x'])
+				unlisted += counts.Unlisted['x']
 				if seed%2 == 1 {
 					require.GreaterOrEqual(t, len(counts.Faults.List()), 4)
 				}
 			})
 		}
 	}
+	require.NotZero(t, unlisted)
 }
 
 // TestSurvey: reads that were kept while a threshold was found are counted as the file is that is read again, with everything that is

@@ -74,6 +74,16 @@ def best(p):
     return ("-", rest) if rest >= p[code] else (code, p[code])
 
 
+def aligned_pairs(r):
+    """(place in the read or None, position or None) of every base, as pysam's get_aligned_pairs, which takes padding for bases of the read."""
+    q, p = 0, r.reference_start
+    for op, length in r.cigartuples:
+        in_read, in_reference = op in (0, 1, 4, 7, 8), op in (0, 2, 3, 7, 8)
+        for k in range(length if in_read or in_reference else 0):
+            yield q + k if in_read else None, p + k if in_reference else None
+        q, p = q + length * in_read, p + length * in_reference
+
+
 everything = []
 with pysam.AlignmentFile(path) as f:
     for r in f.fetch(until_eof=True):
@@ -90,7 +100,7 @@ def pile(threshold, motifs, strands, kinds, haplotype):
         share, of = Fraction(threshold[1:]), defaultdict(list)
         for r, places, _ in reads:
             seq, n = r.get_forward_sequence(), r.query_length
-            there = {n - 1 - q if r.is_reverse else q for q, _ in r.get_aligned_pairs(matches_only=True)}
+            there = {n - 1 - q if r.is_reverse else q for q, p in aligned_pairs(r) if q is not None and p is not None}
             for opposite, calls in places.items():
                 for i, p in calls.items():
                     if i in there:
@@ -115,7 +125,7 @@ def pile(threshold, motifs, strands, kinds, haplotype):
                 skipped.update(range(at, at + length))
             if op in (0, 2, 3, 7, 8):
                 at += length
-        for q, p in r.get_aligned_pairs():
+        for q, p in aligned_pairs(r):
             if p is None or p in skipped:
                 continue
             here = {False: sites[contig, p, own], True: sites[contig, p, other]}
