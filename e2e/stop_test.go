@@ -69,7 +69,7 @@ func TestStoppedWhileItStarts(t *testing.T) {
 	id, err := authority.Issue("localhost", time.Hour)
 	require.NoError(t, err)
 	ref := lambda("reference.fa")
-	// A MinKNOW that says nothing: whoever is stopped while waiting for it has met no fault.
+	// A MinKNOW that says nothing: a command that is stopped while it waits has met no fault.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { silent.Close() })
