@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,8 @@ type fakeKafka struct {
 	hidden map[string]*streampb.Cursor
 	// fault, if set, is asked before every operation; see verdicts.
 	fault func(op string) verdict
+	// committing, if set, is called while a commit is on its way; its error is the commit's.
+	committing func(context.Context) error
 }
 
 // verdict is what becomes of an operation.
@@ -125,7 +128,12 @@ func (w *fakeWriter) Send(_ context.Context, outs []stream.Out) error {
 	})
 }
 
-func (w *fakeWriter) Commit(context.Context) error {
+func (w *fakeWriter) Commit(ctx context.Context) error {
+	if w.committing != nil {
+		if err := w.committing(ctx); err != nil {
+			return err
+		}
+	}
 	return w.do("commit", func() error {
 		if w.epoch != w.epochs[w.run] {
 			return ErrFenced
@@ -279,6 +287,49 @@ func TestResumeAtEveryOperation(t *testing.T) {
 						}
 					}
 				})
+			})
+		}
+	}
+}
+
+// TestStopDuringACommit: a commit that is on its way when the process is asked to stop is finished, and what follows is for the next process. One of
+// which nothing is heard holds the process up no longer than closeTimeout.
+func TestStopDuringACommit(t *testing.T) {
+	for at := range int32(12) { // claims of runs are commits, too
+		for _, silent := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				rec := manyReads(2)
+				want, kafka := uninterrupted(t, rec), newFakeKafka()
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var commits, brokenOff atomic.Int32
+				kafka.committing = func(ctx context.Context) error {
+					if commits.Add(1) == at+1 {
+						stop()
+						if silent {
+							time.Sleep(closeTimeout)
+						}
+						synctest.Wait()
+					}
+					if ctx.Err() != nil {
+						brokenOff.Add(1)
+					}
+					return ctx.Err()
+				}
+				cfg := serviceConfig(kafka)
+				cfg.Pace = 3
+				_, err := live(ctx, kafka, rec, cfg)
+				if !errors.Is(err, context.Canceled) {
+					t.Fatalf("commit %d, silent %v: %v", at, silent, err)
+				}
+				if broken := brokenOff.Load() > 0; broken != silent {
+					t.Errorf("commit %d, silent %v: broken off %v", at, silent, broken)
+				}
+				kafka.committing = nil
+				if _, err := live(t.Context(), kafka, rec, cfg); err != nil {
+					t.Fatal(err)
+				}
+				kafka.same(t, want, fmt.Sprint("stopped in commit ", at))
 			})
 		}
 	}

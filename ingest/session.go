@@ -95,7 +95,9 @@ func (s *session) claim(ctx context.Context, restart bool) (Writer, *streampb.Cu
 		s.written = progressOf(found)
 	}
 	if err == nil && (found == nil || restart || !found.GetEnded()) {
-		err = s.commit(ctx, w, s.written, found)
+		claiming, cancel := s.finishing(ctx)
+		err = s.commit(claiming, w, s.written, found)
+		cancel()
 	}
 	if err != nil {
 		s.close(ctx, w)
@@ -282,12 +284,21 @@ func (s *session) gather(ctx context.Context, w Writer, g *gathered) error {
 	}
 }
 
-// finishing is a context to end a transaction with, also after a request to stop.
+// finishing is a context to end a transaction with. A request to stop leaves closeTimeout for that, also one that comes meanwhile: a commit that it
+// broke off would be in doubt.
 func (s *session) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
-		return ctx, func() {}
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	finishing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(closeTimeout):
+			cancel()
+		case <-finishing.Done():
+		}
+	})
+	return finishing, func() { stop(); cancel() }
 }
 
 // expiredError is an ErrFenced that may well be the broker's answer to a
