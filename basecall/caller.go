@@ -284,8 +284,8 @@ func (c *Caller) decodersAtATime(runners *infer.Runners) int {
 	return processors
 }
 
-// leisure returns how many last windows of reads have to come for a whole batch of one length among
-// them: one more than one less than a batch of each length.
+// leisure returns how many last windows of reads may come after one before there has to be a whole batch of one
+// length among them: one less than a batch of each length.
 func (c *Caller) leisure() int {
 	if c.windows.unit == 0 {
 		return 0

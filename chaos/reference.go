@@ -49,9 +49,6 @@ func undisturbed(ctx context.Context, cfg *config, dir string, recordings []reco
 	if err != nil {
 		return contents, err
 	}
-	if err != nil {
-		return contents, err
-	}
 	if contents.VCF, err = writtenVCFs(out, samplesOf(recordings)); err != nil {
 		return contents, err
 	}

@@ -43,41 +43,21 @@ func writePieces(t testing.TB, path string) {
 			reads[id] = alignment{start, end, s.GetReverse()}
 		}
 	}
-	in, err := pod5.Open(lambda("reads.pod5"))
-	require.NoError(t, err)
-	defer in.Close()
-	out, err := os.Create(path)
-	require.NoError(t, err)
-	defer out.Close()
-	scratch, err := os.CreateTemp(t.TempDir(), "rows")
-	require.NoError(t, err)
-	defer scratch.Close()
-	w, err := pod5.NewWriter(out, scratch, pod5.WriterOptions{})
-	require.NoError(t, err)
-	var samples []int16
 	written := 0
-	for b := range in.Batches() {
-		batch, err := in.Batch(b)
-		require.NoError(t, err)
-		for i := range batch {
-			r := &batch[i]
-			whole, aligned := reads[fmt.Sprintf("%x", r.ID)]
-			from, to := 37_589-pieceBases-whole.start, 37_742+pieceBases-whole.start
-			if bases := whole.end - whole.start; !aligned || from < 0 || to > bases {
-				continue
-			} else if whole.reverse {
-				from, to = bases-to, bases-from
-			}
-			samples, err = in.Samples(r, samples[:0])
-			require.NoError(t, err)
-			scale := float64(len(samples)) / float64(whole.end-whole.start)
-			piece := samples[int(float64(from)*scale):int(float64(to)*scale)]
-			r.Channel, r.Number, r.Start, r.Samples = uint32(written%10+1), uint32(written/10+1), uint64(written/10*40_000+400*written), uint64(len(piece))
-			require.NoError(t, w.Add(r, piece))
-			written++
+	rewrite(t, path, func(r *pod5.Read, samples []int16) ([]int16, bool) {
+		whole, aligned := reads[fmt.Sprintf("%x", r.ID)]
+		from, to := 37_589-pieceBases-whole.start, 37_742+pieceBases-whole.start
+		if bases := whole.end - whole.start; !aligned || from < 0 || to > bases {
+			return nil, false
+		} else if whole.reverse {
+			from, to = bases-to, bases-from
 		}
-	}
-	require.NoError(t, w.Close())
+		scale := float64(len(samples)) / float64(whole.end-whole.start)
+		piece := samples[int(float64(from)*scale):int(float64(to)*scale)]
+		r.Channel, r.Number, r.Start, r.Samples = uint32(written%10+1), uint32(written/10+1), uint64(written/10*40_000+400*written), uint64(len(piece))
+		written++
+		return piece, true
+	})
 	require.Greater(t, written, 8)
 }
 

@@ -47,6 +47,19 @@ func writeRecording(t testing.TB, path string) {
 			}
 		}
 	}
+	var others int
+	rewrite(t, path, func(r *pod5.Read, samples []int16) ([]int16, bool) {
+		if wanted[fmt.Sprintf("%x", r.ID)] {
+			return samples, true
+		}
+		others++
+		return samples, others%12 == 0
+	})
+}
+
+// rewrite writes a recording of those of the shipped one's reads that piece keeps: what it returns of their samples, having changed the read to go with them.
+func rewrite(t testing.TB, path string, piece func(r *pod5.Read, samples []int16) (kept []int16, keep bool)) {
+	t.Helper()
 	in, err := pod5.Open(lambda("reads.pod5"))
 	require.NoError(t, err)
 	defer in.Close()
@@ -58,20 +71,16 @@ func writeRecording(t testing.TB, path string) {
 	defer scratch.Close()
 	w, err := pod5.NewWriter(out, scratch, pod5.WriterOptions{})
 	require.NoError(t, err)
-	var others int
 	var samples []int16
 	for b := range in.Batches() {
 		reads, err := in.Batch(b)
 		require.NoError(t, err)
 		for i := range reads {
-			if !wanted[fmt.Sprintf("%x", reads[i].ID)] {
-				if others++; others%12 != 0 {
-					continue
-				}
-			}
 			samples, err = in.Samples(&reads[i], samples[:0])
 			require.NoError(t, err)
-			require.NoError(t, w.Add(&reads[i], samples))
+			if kept, keep := piece(&reads[i], samples); keep {
+				require.NoError(t, w.Add(&reads[i], kept))
+			}
 		}
 	}
 	require.NoError(t, w.Close())

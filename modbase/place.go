@@ -47,7 +47,7 @@ func (l *List) Places(places []int32, s Sequence) ([]int32, error) {
 	if l.Base == 'N' {
 		return l.counted(places, len(s.Bases))
 	}
-	return l.find(places, letters{s.Bases, l.letter(s.Reversed)}, s.Reversed)
+	return l.find(places, letters{bases: s.Bases, want: l.letter(s.Reversed)}, s.Reversed)
 }
 
 // letter is the letter that a list's base has in BAM, in a read that is reversed or not.
@@ -97,58 +97,52 @@ func (l *List) counted(places []int32, bases int) ([]int32, error) {
 }
 
 // find appends where what a list names is.
-func (l *List) find(places []int32, b blocks, reversed bool) ([]int32, error) {
-	m := matches{blocks: b}
-	m.bases, m.lanes = b.size()
+func (l *List) find(places []int32, m letters, reversed bool) ([]int32, error) {
+	bases := len(m.bases)
 	// The block before the first one. Of bases that end within a block, the last one is as if more followed.
-	m.at = -m.lanes
+	m.at = -letterLanes
 	if reversed {
-		m.at = (m.bases + m.lanes - 1) / m.lanes * m.lanes
+		m.at = (bases + letterLanes - 1) / letterLanes * letterLanes
 	}
 	for _, n := range l.Skips {
 		var at int
 		if reversed {
 			if at = m.before(int(n)); at >= 0 {
-				at = m.bases - 1 - at
+				at = bases - 1 - at
 			}
 		} else {
 			at = m.behind(int(n))
 		}
 		if at < 0 {
-			return places, l.behind(m.bases)
+			return places, l.behind(bases)
 		}
 		places = append(places, int32(at))
 	}
 	return places, nil
 }
 
-// blocks are a read's bases, in which a letter is searched for, in 64 bits at a time.
-type blocks interface {
-	// size is how many bases there are, and how many of them a block has.
-	size() (bases, lanes int)
-	// block has a bit for each base from a block's first one on that is the letter: the highest of its lane. The first base is in the highest lane.
-	block(at int) uint64
+// letters are bases, one in a byte. It goes through the places of one letter, a block of 64 bits at a time: most are skipped, and only
+// how many they are is wanted.
+type letters struct {
+	bases []byte
+	want  byte
+	at    int    // where the block begins
+	left  uint64 // of the block, those that weren't passed
 }
 
-// matches goes through the places of one letter, a block at a time: most are skipped, and only how many they
-// are is wanted.
-type matches struct {
-	blocks
-	bases, lanes int
-	at           int    // where the block begins
-	left         uint64 // of the block, those that weren't passed
-}
+// letterLanes is how many bases a block of letters has.
+const letterLanes = 8
 
 // behind is the place behind n that are skipped, forwards; -1: there is none.
-func (m *matches) behind(n int) int {
+func (m *letters) behind(n int) int {
 	for {
 		k := bits.OnesCount64(m.left)
 		if n < k {
 			break
 		}
 		n -= k
-		if m.at += m.lanes; m.at >= m.bases {
-			m.at, m.left = m.bases, 0
+		if m.at += letterLanes; m.at >= len(m.bases) {
+			m.at, m.left = len(m.bases), 0
 			return -1
 		}
 		m.left = m.block(m.at)
@@ -158,11 +152,11 @@ func (m *matches) behind(n int) int {
 	}
 	first := bits.LeadingZeros64(m.left)
 	m.left &^= highest(m.left)
-	return m.at + first*m.lanes/64
+	return m.at + first*letterLanes/64
 }
 
 // before is the place behind n that are skipped, backwards; -1: there is none.
-func (m *matches) before(n int) int {
+func (m *letters) before(n int) int {
 	for {
 		k := bits.OnesCount64(m.left)
 		if n < k {
@@ -173,7 +167,7 @@ func (m *matches) before(n int) int {
 			m.left = 0
 			return -1
 		}
-		m.at -= m.lanes
+		m.at -= letterLanes
 		m.left = m.block(m.at)
 	}
 	for ; n > 0; n-- {
@@ -181,30 +175,23 @@ func (m *matches) before(n int) int {
 	}
 	last := 63 - bits.TrailingZeros64(m.left)
 	m.left &= m.left - 1
-	return m.at + last*m.lanes/64
+	return m.at + last*letterLanes/64
 }
 
 // highest is the highest bit of a number that isn't 0.
 func highest(x uint64) uint64 { return 1 << (bits.Len64(x) - 1) }
 
-// letters are bases, one in a byte.
-type letters struct {
-	bases []byte
-	want  byte
-}
-
-func (l letters) size() (bases, lanes int) { return len(l.bases), 8 }
-
-func (l letters) block(at int) uint64 {
-	var padded [8]byte // of which none is a base
-	eight := l.bases[at:min(at+len(padded), len(l.bases))]
+// block has a bit for each base from a block's first one on that is the letter: the highest of its lane. The first base is in the highest lane.
+func (m *letters) block(at int) uint64 {
+	var padded [letterLanes]byte // of which none is a base
+	eight := m.bases[at:min(at+len(padded), len(m.bases))]
 	if len(eight) < len(padded) {
 		copy(padded[:], eight)
 		eight = padded[:]
 	}
 	const low = 0x7f7f7f7f7f7f7f7f
 	// A byte is 0 where the letter is, and only there adding 127 to its lower bits leaves the highest one 0.
-	x := binary.BigEndian.Uint64(eight) ^ uint64(l.want)*0x0101010101010101
+	x := binary.BigEndian.Uint64(eight) ^ uint64(m.want)*0x0101010101010101
 	return ^((x&low + low) | x | low)
 }
 

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,16 +48,7 @@ func checkCounts(r *report, run, reference *Contents) {
 			r.add(Counts, run.Topics.Methylation, key+" was never made final", "its last revision, %d, is %s", c.revision, c.status)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(reference.Methylation)) {
-		if got, want := run.Methylation[name], reference.Methylation[name]; !bytes.Equal(got, want) {
-			r.add(Counts, "bedMethyl of "+name, "the bytes differ from those counted in a file of the same reads", "%s", firstDifference(string(got), string(want)))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(run.Methylation)) {
-		if _, exists := reference.Methylation[name]; !exists {
-			r.add(Counts, "bedMethyl of "+name, "there should be none", "%d bytes", len(run.Methylation[name]))
-		}
-	}
+	checkFiles(r, Counts, "bedMethyl of ", "the bytes differ from those counted in a file of the same reads", run.Methylation, reference.Methylation)
 }
 
 // checkLost reports the first site that has lost reads since the revision before. One without any call that counts isn't listed, and so can't be compared.

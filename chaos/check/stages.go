@@ -208,14 +208,19 @@ func checkResult(r *report, run, reference *Contents) {
 			r.add(Result, run.Topics.Variants, key+" should not be there", "%s", got[key])
 		}
 	}
-	for _, sample := range slices.Sorted(maps.Keys(reference.VCF)) {
-		if got, want := run.VCF[sample], reference.VCF[sample]; !bytes.Equal(got, want) {
-			r.add(Result, "VCF of sample "+sample, "the bytes differ", "%s", firstDifference(string(got), string(want)))
+	checkFiles(r, Result, "VCF of sample ", "the bytes differ", run.VCF, reference.VCF)
+}
+
+// checkFiles compares the files of a run by what they are of with those that should be there; differ says what is wrong where their bytes do.
+func checkFiles(r *report, check, what, differ string, got, want map[string][]byte) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !bytes.Equal(got[name], want[name]) {
+			r.add(check, what+name, differ, "%s", firstDifference(string(got[name]), string(want[name])))
 		}
 	}
-	for _, sample := range slices.Sorted(maps.Keys(run.VCF)) {
-		if _, exists := reference.VCF[sample]; !exists {
-			r.add(Result, "VCF of sample "+sample, "there should be none", "%d bytes", len(run.VCF[sample]))
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, exists := want[name]; !exists {
+			r.add(check, what+name, "there should be none", "%d bytes", len(got[name]))
 		}
 	}
 }
