@@ -292,8 +292,8 @@ func TestResumeAtEveryOperation(t *testing.T) {
 	}
 }
 
-// TestStopDuringACommit: a commit that is on its way when the process is asked to stop is finished, and what follows is for the next process. One of
-// which nothing is heard holds the process up no longer than closeTimeout.
+// TestStopDuringACommit: a commit that is on its way when the process is asked to stop is finished, and what follows is for the next process. One that
+// gets no answer holds the process up no longer than closeTimeout.
 func TestStopDuringACommit(t *testing.T) {
 	for at := range int32(12) { // claims of runs are commits, too
 		for _, silent := range []bool{false, true} {
