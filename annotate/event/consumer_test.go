@@ -159,6 +159,39 @@ func TestPythonConsumerLosesItsBrokerTwice(t *testing.T) {
 	f.stop()
 }
 
+// TestPythonConsumerBeforeItsTopic: a follower that is early waits and says what for; as things stand there is nothing to print, which is an error.
+func TestPythonConsumerBeforeItsTopic(t *testing.T) {
+	interpreter := python(t)
+	streamtest.Each(t, func(t *testing.T, addr string) {
+		const topic = "early-py-variants"
+		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "early-py-variant", Partitions: 1}}, 1))
+		now := exec.CommandContext(t.Context(), interpreter, filepath.Join("..", "..", "docs", "consume", "consumer.py"), addr, topic)
+		out, err := now.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, "topic early-py-variants does not exist, and there is early-py-variant; processors make it when they start\n", string(out))
+
+		f := follow(t, interpreter, addr, topic, "--follow", filepath.Join(t.TempDir(), "state.sqlite"), "--group", "consumer-py-early")
+		require.Equal(t, "waiting: topic early-py-variants does not exist, and there is early-py-variant", <-f.messages)
+		require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: topic, Partitions: 1}}, 1))
+		p, err := kafka.NewProducer(t.Context(), client, kafka.ProducerConfig{})
+		require.NoError(t, err)
+		o, err := event.FromCall(&streampb.Call{Run: "run", Sample: "s", VrsId: "ga4gh:VA.a", Contig: "c", Pos: 1, Ref: "A", Alt: "G", Revision: 1, Status: streampb.CallStatus_PROVISIONAL},
+			annotate.Annotation{MostSevere: annotate.MostSevere{Term: "stop_lost"}}).Record(topic)
+		require.NoError(t, err)
+		require.NoError(t, p.Send(t.Context(), []stream.Out{o}, nil))
+		require.NoError(t, p.Close(t.Context()))
+		require.Equal(t, []string{"s\tc\t1\tA\tG\tPROVISIONAL\tstop_lost"}, f.next(1))
+		f.stop()
+
+		f = follow(t, interpreter, addr, "early-py-none", "--follow", filepath.Join(t.TempDir(), "state.sqlite"))
+		require.Contains(t, <-f.messages, "waiting: topic early-py-none does not exist")
+		f.stop()
+	})
+}
+
 // follower is a consumer.py that follows a topic.
 type follower struct {
 	t               *testing.T

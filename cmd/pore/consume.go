@@ -63,6 +63,7 @@ the alerts topic (docs/consume/alerts.md), and every change of a rule's state; w
 counts of modified bases (docs/consume/methylation.md), a line for each modification and stretch;
 with --diplotypes what each sample has of the genes of --definitions (docs/consume/diplotypes.md),
 a line whenever that changes, if the processors were started with the same --definitions.
+A topic that nobody has made yet is waited for, unless with --until-end or a file's --format.
 
 --filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -149,9 +150,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	defer client.Close()
 	topic := cfg.topicOf(stream.NewTopics(cfg.kafka.Prefix))
-	partitions, err := client.Partitions(ctx, topic)
+	partitions, waited, err := cfg.find(ctx, client, topic)
 	if err != nil {
 		return err
+	}
+	if waited {
+		position = kafka.FromStart // of what was written since the command began, the topic has the first record, too
 	}
 	out := bufio.NewWriter(stdout)
 	show := newViewer(out, cfg.format, namer, int32(partitions))
@@ -207,6 +211,36 @@ func (cfg *consumeConfig) topicOf(topics stream.Topics) string {
 		topic = topics.Methylation
 	}
 	return cmp.Or(cfg.topic, topic)
+}
+
+// find returns the number of a topic's partitions. A command that follows a topic that nobody has made yet waits for it; what is on it now is nothing
+// that could be waited for.
+func (cfg *consumeConfig) find(ctx context.Context, client *kafka.Client, topic string) (partitions int, waited bool, err error) {
+	if !cfg.untilEnd {
+		return client.AwaitTopic(ctx, topic, cfg.maker())
+	}
+	partitions, err = client.Partitions(ctx, topic)
+	if kafka.IsMissingTopic(err) {
+		if like := client.Like(ctx, topic); len(like) > 0 {
+			err = fmt.Errorf("%w, and there is %s", err, strings.Join(like, ", "))
+		}
+	}
+	return partitions, false, err
+}
+
+// maker says who makes the topic to follow.
+func (cfg *consumeConfig) maker() string {
+	switch {
+	case cfg.topic != "":
+		return ""
+	case cfg.alerts:
+		return "processors with --panel, pore topics create --panels"
+	case cfg.basecalls:
+		return "processors with --basecalls, pore topics create --basecalls"
+	case cfg.methylation:
+		return "processors with --methylation, pore topics create --methylation"
+	}
+	return "processors, pore topics create"
 }
 
 // isFile reports whether the newest state is written as a file, and not each event as it comes.

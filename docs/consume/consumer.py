@@ -11,10 +11,12 @@ beginning, as nothing of it is in its own state. So some revisions are printed t
 killed, never none: who writes to a database instead of a terminal does so in the state's transaction, and has each once."""
 
 import argparse
+import difflib
 import json
 import signal
 import sqlite3
 import sys
+import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -56,12 +58,42 @@ def reporter(brokers):
     return {"error_cb": report, "stats_cb": statistics, "statistics.interval.ms": 1000}
 
 
+def partitions(consumer, topic, timeout):
+    """The topic's partitions, or why there are none: it may not exist yet, or be another's name."""
+    found = consumer.list_topics(topic, timeout=timeout).topics[topic]
+    if found.error is None:
+        return set(found.partitions), None
+    if found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+        sys.exit(f"listing the partitions of {topic}: {found.error.str()}")
+    like = difflib.get_close_matches(topic, consumer.list_topics(timeout=timeout).topics)
+    return set(), f"topic {topic} does not exist" + (f", and there is {', '.join(like)}" if like else "")
+
+
+def wait_for(consumer, topic, stopping):
+    """Waits for a topic that nobody has made yet, and says so again from time to time: one that is misspelt never comes."""
+    say, between = time.monotonic(), 10
+    while not stopping:
+        try:
+            _, missing = partitions(consumer, topic, timeout=1)
+        except KafkaException:
+            consumer.poll(0.1)  # has the reporter say it
+            continue
+        if not missing:
+            return
+        if time.monotonic() >= say:
+            print("waiting:", missing, file=sys.stderr, flush=True)
+            say, between = time.monotonic() + between, min(2 * between, 600)
+        time.sleep(0.5)
+
+
 def snapshot(consumer, topic):
     """Folds the topic by key from its beginning to where it ends now."""
     try:
-        reading = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+        reading, missing = partitions(consumer, topic, timeout=30)
     except KafkaException as e:
         sys.exit(f"listing the partitions of {topic}: {e.args[0].str()}")
+    if missing:
+        sys.exit(f"{missing}; processors make it when they start")
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in reading])
     newest = {}
     while reading:
@@ -124,6 +156,7 @@ def follow(consumer, topic, state):
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.append(True))  # what was printed is committed first
+    wait_for(consumer, topic, stopping)
     consumer.subscribe([topic], on_assign=given, on_revoke=taken)
     while not stopping:
         messages = consumer.consume(500, timeout=1)

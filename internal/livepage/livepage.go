@@ -307,7 +307,7 @@ func (p *Page) follow(ctx context.Context, s *page.Server) error {
 // idle reports whether an error says no more than that nobody has made an optional topic: there are no alerts where nobody watches, and no
 // counts where nobody counts modified bases.
 func (c *Config) idle(topic string, err error) bool {
-	return kafka.IsMissing(err) && (topic == c.Topics.Alerts || topic == c.Topics.Methylation)
+	return kafka.IsMissingTopic(err) && (topic == c.Topics.Alerts || topic == c.Topics.Methylation)
 }
 
 // unreadable has the page show why a topic can't be read. Of an optional one that nobody has made nothing is shown, nor what kept the page from

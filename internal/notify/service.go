@@ -28,13 +28,10 @@ type Service struct {
 	Dealt func(destination string, rec stream.Record, givenUp bool)
 }
 
-// Run notifies all destinations until ctx ends, then lets requests that are under way end, and commits.
+// Run notifies all destinations, once there is a topic of alerts, until ctx ends, then lets requests that are under way end, and commits.
 func (s *Service) Run(ctx context.Context) error {
 	topics := stream.NewTopics(s.Deployment.Prefix)
-	partitions, err := s.Client.Partitions(ctx, topics.Alerts)
-	if kafka.IsMissingTopic(err) {
-		return fmt.Errorf("%w: processors with --panel make it, or pore topics create --panels", err)
-	}
+	partitions, _, err := s.Client.AwaitTopic(ctx, topics.Alerts, "processors with --panel, pore topics create --panels")
 	if err != nil {
 		return err
 	}

@@ -368,7 +368,7 @@ func (c *Client) offsetsOf(ctx context.Context, leader int32, topic string, part
 func (c *Client) retry(ctx context.Context, what string, do func(context.Context) error) error {
 	op := func() error {
 		err := do(ctx)
-		if err != nil && (ctx.Err() != nil || classify(err) != retriable || IsMissing(err)) {
+		if err != nil && (ctx.Err() != nil || classify(err) != retriable || IsMissingTopic(err)) {
 			return backoff.Permanent(err)
 		}
 		return err
@@ -383,9 +383,6 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 	}
 	return err
 }
-
-// IsMissing reports whether an error says that a topic does not exist: without the right to see one it seems so, too.
-func IsMissing(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }
 
 // newBackoff waits 10 ms at first, then up to a second: long enough for an
 // election not to be hammered, short beside the seconds it takes.

@@ -178,7 +178,7 @@ func (c *Client) awaitTopics(ctx context.Context, topics []stream.TopicSettings)
 			known := c.topics[t.Name]
 			c.mu.Unlock()
 			fresh, err := c.refresh(ctx, t.Name, known)
-			if IsMissing(err) || err == nil && slices.Contains(fresh.leaders, -1) {
+			if IsMissingTopic(err) || err == nil && slices.Contains(fresh.leaders, -1) {
 				return kafka.LeaderNotAvailable
 			}
 			return err

@@ -23,5 +23,5 @@ func IsTransient(err error) bool {
 // that are sent again have the time of the clock as it is then.
 func IsClock(err error) bool { return errors.Is(err, kafka.InvalidTimestamp) }
 
-// IsMissingTopic reports whether err says that a topic does not exist.
+// IsMissingTopic reports whether err says that a topic does not exist: without the right to see one it seems so, too.
 func IsMissingTopic(err error) bool { return errors.Is(err, kafka.UnknownTopicOrPartition) }
