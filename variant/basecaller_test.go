@@ -93,8 +93,8 @@ func TestCallsNameUnknownModelsAndTheMostFrequentSuitScores(t *testing.T) {
 			for _, c := range calls {
 				assert.Equal(t, tt.mismatch, c.GetModelMismatch())
 			}
-			assert.Equal(t, tt.sup, w.sup.Calls > 0)
-			assert.Equal(t, tt.sup, w.DoseNetwork.Calls == 0)
+			assert.Equal(t, tt.sup, w.sup.Calls.Load() > 0)
+			assert.Equal(t, tt.sup, w.DoseNetwork.Calls.Load() == 0)
 			total := uint64(0)
 			for _, m := range r.Models() {
 				total += m.Reads

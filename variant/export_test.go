@@ -1,9 +1,8 @@
 package variant
 
 import (
-	"math"
-
 	"github.com/porestream/porestream/stream/streampb"
+	"github.com/porestream/porestream/variant/varianttest"
 )
 
 // SetLimits makes batches of reads smaller than any test could fill, and has
@@ -34,43 +33,11 @@ func (r *Region) LoadAll() {
 // HG002 is the segments of the HG002 slice, and its reference.
 var HG002 = hg002
 
-// DoseNetwork is a network that knows only what independent reads say about the
-// number of copies, which is in the examples, and how rare variants are. It fails
-// as long as Err is set.
-type DoseNetwork struct {
-	Err   error
-	Calls int // of Score
-}
+// DoseNetwork goes by doses. It knows the layout by numbers of its own, which are those of this package.
+type DoseNetwork = varianttest.DoseNetwork
 
-// Score implements [Network].
-func (n *DoseNetwork) Score(dst, examples []float32) ([]float32, error) {
-	n.Calls++
-	if n.Err != nil {
-		return nil, n.Err
-	}
-	for ; len(examples) > 0; examples = examples[ExampleSize:] {
-		scalars := examples[ExamplePlanes*ExampleColumns : ExampleSize]
-		var copies [3]float64
-		prior := [3]float64{0, math.Log(1e-3), math.Log(5e-4)}
-		sum := math.Inf(-1)
-		for i := range copies {
-			copies[i] = math.Sinh(float64(5*scalars[scalarDoses+i])) + prior[i]
-			sum = logAdd(sum, copies[i])
-		}
-		for range 2 { // copies of the allele, and as if it were the only one zygosity
-			for _, l := range copies {
-				dst = append(dst, float32(min(0, l-sum)))
-			}
-		}
-		for range Scores - ScoreLength {
-			dst = append(dst, float32(-math.Log(Scores-ScoreLength)))
-		}
-	}
-	return dst, nil
-}
-
-// Fingerprint implements [Network].
-func (n *DoseNetwork) Fingerprint() string { return "doses" }
+var _ = map[bool]bool{false: true, varianttest.Example == ExampleSize && varianttest.Doses == ExamplePlanes*ExampleColumns+scalarDoses &&
+	varianttest.Copies == ScoreLength && varianttest.Scores == Scores: true}
 
 // PackedBits is the size of the reads' bytes.
 func (r *Region) PackedBits() (n int) {

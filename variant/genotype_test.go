@@ -278,8 +278,8 @@ func TestFewQuestions(t *testing.T) {
 	n := &variant.DoseNetwork{}
 	r := region(t, haplotypes[0].contig, 0, variant.Config{Ploidy: variant.Diploid, Network: n})
 	apply(t, r, reads(t, haplotypes, 30)...)
-	if finalize(t, r); n.Calls != 1 {
-		t.Errorf("the network was asked %d times about 12 tiles", n.Calls)
+	if finalize(t, r); n.Calls.Load() != 1 {
+		t.Errorf("the network was asked %d times about 12 tiles", n.Calls.Load())
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -33,6 +32,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
 	variantstage "github.com/porestream/porestream/variant/stage"
+	"github.com/porestream/porestream/variant/varianttest"
 )
 
 // The recording: every sample of a toy read is a base.
@@ -310,34 +310,6 @@ func (toyModifier) Call(_ context.Context, _ []int16, called *basecall.Called) (
 	return &modbase.Tags{Lists: []modbase.List{list}, Length: len(called.Sequence)}, nil
 }
 
-// toyScorer goes by how probable reads make 0, 1 and 2 copies of an allele, which is among what an example says.
-type toyScorer struct{}
-
-// scalarLikelihoods is where an example has the logarithms of these probabilities, as asinh(x)/5.
-const scalarLikelihoods = 24
-
-func (toyScorer) Score(dst, examples []float32) ([]float32, error) {
-	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
-		scalars := examples[variant.ExamplePlanes*variant.ExampleColumns:]
-		logs, sum := [3]float64{0, math.Log(1e-3), math.Log(1e-3)}, 0.0
-		for i := range logs {
-			logs[i] += math.Sinh(float64(5 * scalars[scalarLikelihoods+i]))
-			sum += math.Exp(logs[i])
-		}
-		for range 2 { // the copies, and the zygosity of a site with this allele alone
-			for _, l := range logs {
-				dst = append(dst, float32(min(0, l-math.Log(sum))))
-			}
-		}
-		for range variant.Scores - variant.ScoreLength {
-			dst = append(dst, float32(-math.Log(variant.Scores-variant.ScoreLength)))
-		}
-	}
-	return dst, nil
-}
-
-func (toyScorer) Fingerprint() string { return "toy" }
-
 // stages are those of one process.
 func (r *recording) stages(partitions map[string]int32) []check.Stage {
 	topics := stream.NewTopics("")
@@ -352,7 +324,7 @@ func (r *recording) stages(partitions map[string]int32) []check.Stage {
 			ModifierOf: func(*streampb.Run) basecallstage.Modifier { return toyModifier{} },
 		})},
 		{Name: variantstage.Name, Input: topics.Reads, New: variantstage.New(variantstage.Config{Topics: topics, CallsPartitions: partitions[topics.Calls], Genome: r.genome,
-			Variant: variant.Config{Ploidies: r.ploidies(), Network: toyScorer{}}, Haplotypes: true,
+			Variant: variant.Config{Ploidies: r.ploidies(), Network: new(varianttest.DoseNetwork)}, Haplotypes: true,
 			Survey: variant.SurveyConfig{Blocks: true}, Followed: map[string][]int{"c0": {place(1), place(1) + 50}}})},
 		{Name: methylatestage.Name, Input: topics.Reads, New: methylatestage.New(methylatestage.Config{
 			Topics: topics, MethylationPartitions: partitions[topics.Methylation], Genome: r.genome, Filter: methylatestage.Filter{Percentile: 0.1}, Haplotypes: true,

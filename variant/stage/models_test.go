@@ -17,10 +17,11 @@ import (
 	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/varianttest"
 )
 
 // tailored is a network that is for the reads of models whose names begin with hac.
-type tailored struct{ doses }
+type tailored struct{ varianttest.DoseNetwork }
 
 func (n *tailored) Suits() []variant.Suit {
 	return []variant.Suit{{Name: "hac", Matches: func(m string) bool { return strings.HasPrefix(m, "hac") }, Network: n}}

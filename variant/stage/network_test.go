@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -19,47 +18,8 @@ import (
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/statetest"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/varianttest"
 )
-
-// doses is a network that goes by what independent reads say of the number of
-// copies, which is among the scalars. It fails when fails says so.
-type doses struct {
-	calls, scored int
-	fails         func(call int) error // nil: never
-}
-
-// scalarDoses is where an example holds the log likelihoods, as asinh(x)/5.
-const scalarDoses = 24
-
-func (n *doses) Score(dst, examples []float32) ([]float32, error) {
-	n.calls++
-	if n.fails != nil {
-		if err := n.fails(n.calls); err != nil {
-			return dst, err
-		}
-	}
-	for ; len(examples) > 0; examples = examples[variant.ExampleSize:] {
-		n.scored++
-		scalars := examples[variant.ExamplePlanes*variant.ExampleColumns:]
-		logs := [3]float64{0, math.Log(1e-3), math.Log(5e-4)}
-		sum := 0.0
-		for i := range logs {
-			logs[i] += math.Sinh(float64(5 * scalars[scalarDoses+i]))
-			sum += math.Exp(logs[i])
-		}
-		for range 2 { // the copies, and the zygosity of a site with this allele alone
-			for _, l := range logs {
-				dst = append(dst, float32(min(0, l-math.Log(sum))))
-			}
-		}
-		for range variant.Scores - variant.ScoreLength {
-			dst = append(dst, float32(-math.Log(variant.Scores-variant.ScoreLength)))
-		}
-	}
-	return dst, nil
-}
-
-func (n *doses) Fingerprint() string { return "doses" }
 
 // networkHandler makes handlers that share a network.
 func networkHandler(t testing.TB, g *genome.Genome, n variant.Network, m *Metrics) stream.Handler {
@@ -78,19 +38,19 @@ func networkHandler(t testing.TB, g *genome.Genome, n variant.Network, m *Metric
 // is called that it has not scored.
 func TestNetworkScores(t *testing.T) {
 	g := lambda(t)
-	n := new(doses)
+	n := new(varianttest.DoseNetwork)
 	m := NewMetrics(prometheus.NewRegistry(), prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dead_total", Help: "x"}, []string{"stage", "code"}))
 	outs := handle(t, networkHandler(t, g, n, m), runRecords(t, simulate(t, g, "run-1", "lambda", 80, 5))).outs()
 	if got := finals(t, outs); len(got) < len(truth) {
 		t.Errorf("final calls %q", got)
 	}
-	if n.scored == 0 {
+	if n.Scored.Load() == 0 {
 		t.Error("nothing was judged")
 	}
 	if got := testutil.ToFloat64(m.alleles.WithLabelValues("snp")); got < float64(len(truth)) {
 		t.Errorf("%v SNPs are counted", got)
 	}
-	never := &doses{fails: func(int) error { return errors.New("not today") }}
+	never := &varianttest.DoseNetwork{Fails: func(int) error { return errors.New("not today") }}
 	h := networkHandler(t, g, never, nil)
 	emit := new(fakeEmitter)
 	var err error
@@ -111,12 +71,12 @@ func TestNetworkScores(t *testing.T) {
 // says that is not, and ends with the same state.
 func TestLawWithNetwork(t *testing.T) {
 	g := lambda(t)
-	n := new(doses)
+	n := new(varianttest.DoseNetwork)
 	segments := aligntest.Lambda(t, "run-1", "lambda")
 	values := append(runValues(t, "run-1", "lambda", segments[:60]), segmentValue(t, segments[61]), markerValue(t, "run-1", "lambda", 0, 1, true))
 	outs := statetest.Law(t, func() stream.Handler { return networkHandler(t, g, n, nil) }, records(values), 8, 3)
-	if len(calls(t, outs)) == 0 || n.scored == 0 {
-		t.Errorf("%d calls of %d judged alleles", len(calls(t, outs)), n.scored)
+	if len(calls(t, outs)) == 0 || n.Scored.Load() == 0 {
+		t.Errorf("%d calls of %d judged alleles", len(calls(t, outs)), n.Scored.Load())
 	}
 }
 
@@ -127,13 +87,13 @@ func TestLawWithNetwork(t *testing.T) {
 func TestDeviceFailureLosesNothing(t *testing.T) {
 	g := lambda(t)
 	recs := runRecords(t, simulate(t, g, "run-1", "lambda", 70, 6))
-	working := networkHandler(t, g, new(doses), nil)
+	working := networkHandler(t, g, new(varianttest.DoseNetwork), nil)
 	want := handle(t, working, recs).emissions
 	broken := errors.New("the device is broken")
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 91))
 		failed := 0
-		n := &doses{fails: func(int) error {
+		n := &varianttest.DoseNetwork{Fails: func(int) error {
 			if rng.IntN(6) == 0 {
 				failed++
 				return broken

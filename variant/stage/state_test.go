@@ -18,6 +18,7 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/testenv"
 	"github.com/porestream/porestream/variant"
+	"github.com/porestream/porestream/variant/varianttest"
 )
 
 // weave mixes lists, each in its own order.
@@ -270,7 +271,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	for name, f := range map[string]func(*Config){
 		"thresholds": func(c *Config) { c.Variant.MinQual = 20 },
-		"network":    func(c *Config) { c.Variant.Network = new(doses) },
+		"network":    func(c *Config) { c.Variant.Network = new(varianttest.DoseNetwork) },
 		"ploidy":     func(c *Config) { c.Variant.Ploidy = variant.Diploid },
 		"stretches of another ploidy": func(c *Config) {
 			c.Variant.Ploidies = variant.Ploidies{"J02459.1": {{Span: variant.Span{Start: 1, End: 2}, Ploidy: variant.Mixture}}}
