@@ -26,6 +26,9 @@ import "math"
 // stay, then to what came first before. Unlike Dorado, which finds a
 // threshold that leaves between 80 and 100 % of the width, the best are kept
 // exactly.
+//
+// A processor with AVX-512 has a narrow beam in its registers, 16 numbers in each (narrow): it comes to the same bits, and leaves to
+// Go the frames in which the last place in the beam goes to one of several that weigh the same.
 
 // entry is a sequence of the beam with the state that it ends in.
 type entry struct {
@@ -86,6 +89,9 @@ type beam struct {
 	whole  bool
 
 	vectors bool // candidates are compared by the processor's vector instructions
+	wider   bool // entries may go on in lanes
+	packed  bool // they do: lanes has them, and entries has nothing
+	lanes   *narrow
 }
 
 // memory is the number of bases after which it no longer counts what was emitted
@@ -113,11 +119,15 @@ const gone = -1
 // begin fills the beam with the best states, by what follows them.
 func (b *beam) begin(l *lattice, width int) {
 	b.length, b.vectors = uint8(l.q2()+1), l.vectors
+	b.wider, b.packed = l.vectors && l.widerBeam && l.fixed && width <= mostLanes, false
+	if b.wider && b.lanes == nil {
+		b.lanes = new(narrow)
+	}
 	b.entries, b.next, b.matches = grow(b.entries, width), grow(b.next, width), grow(b.matches, width)
 	most := max(l.n, 5*width) + 8 // and what vector instructions write behind
 	b.weights, b.guided, b.order = grow(b.weights, most), grow(b.guided, most), grow(b.order, most)
 	b.ways, b.kept, b.ranked = grow(b.ways, 5*width), grow(b.kept, most), grow(b.ranked, most)
-	b.origins = grow(b.origins, l.frames*width)
+	b.origins = grow(b.origins, l.frames*width+behindOrigins)
 	clear(b.hashes[:])
 	clear(b.recents[:])
 	b.frame, b.nMatches, b.whole = 0, 0, false
@@ -133,6 +143,9 @@ func (b *beam) begin(l *lattice, width int) {
 
 // end writes the path of the most probable sequence.
 func (b *beam) end(frames, width int, states []uint16, moved []bool) {
+	if b.packed {
+		b.unpack()
+	}
 	at := uint8(0)
 	for i := range b.entries[:b.n] {
 		if b.entries[i].guided > b.entries[at].guided {
@@ -149,6 +162,13 @@ func (b *beam) end(frames, width int, states []uint16, moved []bool) {
 // advance extends the beam by frame t.
 func (b *beam) advance(l *lattice, t, width int, cut float32) {
 	after := l.backward[(t+1)*l.n:][:l.n]
+	if b.packed {
+		row := b.origins[t*width:][:behindOrigins]
+		if advanceAVX512(b.lanes, &l.moves[4*t*l.n], &after[0], l.n-1, 2*int(b.length)-2, width, cut, l.stays[t], &row[0], &laneConst) {
+			return
+		}
+		b.unpack() // some are equal
+	}
 	b.weigh(l, t, after)
 	if b.whole {
 		b.add(after)
@@ -158,6 +178,7 @@ func (b *beam) advance(l *lattice, t, width int, cut float32) {
 	kept, top := b.within(5*b.n, width, cut)
 	scale, _ := reciprocal(top)
 	b.take(kept, scale, l.n-1, b.origins[t*width:][:width])
+	b.pack()
 }
 
 // weigh computes the candidates' weights.
@@ -489,6 +510,9 @@ func largest(x []float32, n int) float32 {
 // number and folding the high bits down are both reversible, so that different
 // bases after one sequence never collide.
 func extend(hash, code uint64) uint64 {
-	hash = (hash + code) * 0x9e3779b97f4a7c15
+	hash = (hash + code) * hashMultiplier
 	return hash ^ hash>>29
 }
+
+// hashMultiplier is odd, and 2^64 over the golden ratio (Knuth 1973).
+const hashMultiplier = 0x9e3779b97f4a7c15

@@ -38,10 +38,10 @@ func TestBeamIsTheSimpleOne(t *testing.T) {
 					rng := rand.New(rand.NewPCG(21, uint64(100*k+width)))
 					const frames = 120
 					x := scores(rng, cfg, frames)
-					for _, plain := range []bool{false, true} {
+					for set, instructions := range sets() {
 						d, err := NewDecoder(cfg)
 						require.NoError(t, err)
-						d.lattice.vectors = d.lattice.vectors && !plain
+						d.lattice.instructions = instructions
 						require.NoError(t, d.sums(floatsOf(d, x)))
 						states, moved := make([]uint16, frames), make([]bool, frames)
 						wantStates, wantMoved := make([]uint16, frames), make([]bool, frames)
@@ -51,7 +51,7 @@ func TestBeamIsTheSimpleOne(t *testing.T) {
 							d.beam.advance(&d.lattice, t, width, cut)
 						}
 						d.beam.end(frames, width, states, moved)
-						what := fmt.Sprintf("%s, k=%d, width %d, cut %v, plain %v", kind, k, width, cut, plain)
+						what := fmt.Sprintf("%s, k=%d, width %d, cut %v, %s", kind, k, width, cut, set)
 						require.Equal(t, wantStates, states, what)
 						require.Equal(t, wantMoved, moved, what)
 					}
@@ -64,7 +64,7 @@ func TestBeamIsTheSimpleOne(t *testing.T) {
 // TestWithinIsGos compares how the best candidates are found by vector instructions and without, where memory ends
 // behind the eight numbers that these may write, and with candidates that tie, that are 0 and that were added to others.
 func TestWithinIsGos(t *testing.T) {
-	if !vectors() {
+	if !processor().vectors {
 		t.Skip("the processor has no AVX2")
 	}
 	rng := rand.New(rand.NewPCG(4, 2))

@@ -669,7 +669,9 @@ func BenchmarkDecode(b *testing.B) {
 				work := slices.Clone(scores)
 				d, err := NewDecoder(cfg)
 				require.NoError(b, err)
-				d.lattice.vectors = d.lattice.vectors && !search.plain
+				if search.plain {
+					d.lattice.instructions = instructions{}
+				}
 				b.ReportAllocs()
 				for b.Loop() {
 					copy(work, scores)
@@ -683,11 +685,21 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// sets are the instructions with which the processor can decode, by name.
+func sets() map[string]instructions {
+	has := processor()
+	all := map[string]instructions{"Go": {}}
+	if has.vectors {
+		all["AVX2"] = instructions{vectors: true}
+	}
+	if has.wider {
+		all["AVX-512"] = has
+	}
+	return all
+}
+
 // TestVectors compares what vector instructions compute with Go's numbers, bit for bit.
 func TestVectors(t *testing.T) {
-	if !vectors() {
-		t.Skip("the processor has no AVX2")
-	}
 	bits := func(x []float32) []uint32 {
 		b := make([]uint32, len(x))
 		for i, v := range x {
@@ -711,26 +723,35 @@ func TestVectors(t *testing.T) {
 				}
 				plain, err := NewDecoder(cfg)
 				require.NoError(t, err)
-				plain.lattice.vectors = false
-				vector, err := NewDecoder(cfg)
-				require.NoError(t, err)
+				plain.lattice.instructions = instructions{}
 				require.NoError(t, plain.sums(floatsOf(plain, scores)))
-				require.NoError(t, vector.sums(floatsOf(vector, scores)))
-				a, b := &plain.lattice, &vector.lattice
-				require.Equal(t, bits(a.moves), bits(b.moves), "k=%d", k)
-				require.Equal(t, bits(a.forward), bits(b.forward), "k=%d", k)
-				require.Equal(t, bits(a.backward), bits(b.backward), "k=%d", k)
-				require.Equal(t, bits(a.totals), bits(b.totals), "k=%d", k)
-				require.Equal(t, a.logZ, b.logZ)
+				for set, instructions := range sets() {
+					vector, err := NewDecoder(cfg)
+					require.NoError(t, err)
+					vector.lattice.instructions = instructions
+					require.NoError(t, vector.sums(floatsOf(vector, scores)))
+					a, b := &plain.lattice, &vector.lattice
+					require.Equal(t, bits(a.moves), bits(b.moves), "k=%d, %s", k, set)
+					require.Equal(t, bits(a.forward), bits(b.forward), "k=%d, %s", k, set)
+					require.Equal(t, bits(a.backward), bits(b.backward), "k=%d, %s", k, set)
+					require.Equal(t, bits(a.totals), bits(b.totals), "k=%d, %s", k, set)
+					require.Equal(t, a.logZ, b.logZ, "k=%d, %s", k, set)
+				}
 			}
 		}
 	}
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		for at := range 32 {
-			row := make([]float32, 32)
+		for at := range 256 {
+			cfg := Config{StateLength: 3, StayScore: fixed(2)}
+			row := make([]float32, cfg.Scores())
 			row[at] = float32(v)
-			_, found := (&lattice{vectors: true}).highest(row)
-			require.Equal(t, at, found)
+			for set, instructions := range sets() {
+				d, err := NewDecoder(cfg)
+				require.NoError(t, err)
+				d.lattice.instructions = instructions
+				_, err = d.Decode(row)
+				require.EqualError(t, err, fmt.Sprintf("score %d of frame 0 is %v, not a finite number", at, v), set)
+			}
 		}
 	}
 }

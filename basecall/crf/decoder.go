@@ -85,7 +85,7 @@ func NewDecoder(cfg Config) (*Decoder, error) {
 		return nil, err
 	}
 	n := cfg.States()
-	return &Decoder{cfg: cfg, lattice: lattice{n: n, q: n / 4, fixed: cfg.StayScore != nil, vectors: vectors()}}, nil
+	return &Decoder{cfg: cfg, lattice: lattice{n: n, q: n / 4, fixed: cfg.StayScore != nil, instructions: processor()}}, nil
 }
 
 // Decode is DecodeWindow for scores that lie frame behind frame, [Config.Scores] in each.

@@ -50,8 +50,7 @@ type lattice struct {
 	row []float32
 	// bytes weighs scores of eight bits.
 	bytes byteWeights
-	// vectors says that frames are computed by the processor's vector instructions.
-	vectors bool
+	instructions
 
 	// forward and backward hold for each frame boundary, frames+1 by states, the
 	// sum over all paths from the window's beginning to a state, and from the state to
@@ -66,6 +65,10 @@ type lattice struct {
 	// exponents.
 	logZ float64
 }
+
+// instructions says which of the processor's vector instructions are used: of AVX2, of AVX-512 where there are enough states,
+// and of those parts of AVX-512 that a beam needs. All give the same bits.
+type instructions struct{ vectors, wider, widerBeam bool }
 
 // grow returns a slice of length n, of s's memory if that is large enough.
 func grow[T any](s []T, n int) []T {
@@ -121,6 +124,13 @@ func (l *lattice) weigh(w *scores.Window, t int) error {
 		row = l.row
 	}
 	row = l.floats(w, t, row)
+	if l.widest() {
+		if top, weight, finite := weighAVX512(&moves[0], &row[0], len(moves), l.stayScore, &exp, -4*framesAhead*w.Stride); finite {
+			l.stays[t] = weight
+			l.logZ += float64(top)
+			return nil
+		}
+	}
 	top, at := l.highest(row)
 	if at >= 0 {
 		return fmt.Errorf("score %d of frame %d is %v, not a finite number", at, t, row[at])
@@ -199,9 +209,15 @@ func (l *lattice) back(w *scores.Window) error {
 // forth computes the forward sums after frame t, those before it being computed.
 func (l *lattice) forth(t int) {
 	n := l.n
-	after := l.forward[(t+1)*n:][:n]
-	highest := l.step(l.forward[t*n:][:n], after, t, l.scale)
-	l.totals[t+1] = l.dot(after, l.backward[(t+1)*n:][:n])
+	before, after, backward := l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], l.backward[(t+1)*n:][:n]
+	var highest float32
+	if l.widest() {
+		moves := l.moves[4*t*n:][:4*n]
+		highest, l.totals[t+1] = stepAVX512(&before[0], &after[0], &moves[0], &backward[0], l.q, l.stays[t], l.scale, tiny, &orders)
+	} else {
+		highest = l.step(before, after, t, l.scale)
+		l.totals[t+1] = l.dot(after, backward)
+	}
 	var exponent int
 	l.scale, exponent = reciprocal(highest)
 	if t < l.frames-1 {
@@ -221,6 +237,21 @@ func (l *lattice) q2() int {
 // wide reports whether steps are made by vector instructions, which know one weight of
 // staying and take four states of each quarter at a time.
 func (l *lattice) wide() bool { return l.vectors && l.fixed && l.q%4 == 0 }
+
+// widest reports whether steps are made by AVX-512, which takes four times 16 states at a time.
+func (l *lattice) widest() bool { return l.wider && l.wide() && l.q%16 == 0 }
+
+// orders are those in which AVX-512 takes 16 numbers, four in each quarter: the first to the fourth four, each number of them for a
+// quarter; and the first of all quarters, the second, and so on.
+var orders = func() (o [5][16]uint32) {
+	for i := range 16 {
+		for four := range 4 {
+			o[four][i] = uint32(4*four + i/4)
+		}
+		o[4][i] = uint32(i%4*4 + i/4)
+	}
+	return o
+}()
 
 // step computes the forward sums after frame t from those before it, times scale,
 // and returns the highest.
@@ -254,6 +285,9 @@ func step(before, after, moves, stay []float32, scale float32) float32 {
 // scale, and returns the highest.
 func (l *lattice) stepBack(after, before []float32, t int, scale float32) float32 {
 	moves := l.moves[4*t*l.n:][:4*l.n]
+	if l.widest() {
+		return stepBackAVX512(&after[0], &before[0], &moves[0], l.q, l.stays[t], scale, tiny, &orders)
+	}
 	if l.wide() {
 		return stepBackAVX2(&after[0], &before[0], &moves[0], l.q, l.stays[t], scale, tiny)
 	}
@@ -438,13 +472,14 @@ type expConstants struct {
 	cube      float32         // 1/6
 	bias      int32           // of a float32's exponent
 	roots     [powers]float32 // 2^(b/powers)
+	part      float32         // 1/powers
 }
 
 var exp = func() expConstants {
 	const widest = math.Ln2 / powers / 2
 	c := expConstants{
 		least: minLogWeight, perPower: powers / math.Ln2, round: 3 << 22, high: 0x1.62p-4, low: math.Ln2/powers - 0x1.62p-4,
-		square: 0.5 + widest*widest/24, cube: 1.0 / 6, bias: 127,
+		square: 0.5 + widest*widest/24, cube: 1.0 / 6, bias: 127, part: 1.0 / powers,
 	}
 	for b := range c.roots {
 		c.roots[b] = float32(math.Exp2(float64(b) / powers))

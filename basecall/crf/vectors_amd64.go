@@ -2,12 +2,20 @@ package crf
 
 import "golang.org/x/sys/cpu"
 
-// vectors reports whether the processor has the instructions of what follows. That it converts
-// binary16 (F16C) isn't asked for: all that have FMA do.
-func vectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
+// processor returns what the processor has of what follows. That it converts binary16 (F16C) isn't asked for: all that have FMA
+// do.
+func processor() instructions {
+	x := &cpu.X86
+	vectors := x.HasAVX2 && x.HasFMA
+	wider := vectors && x.HasAVX512F && x.HasAVX512DQ
+	return instructions{
+		vectors: vectors, wider: wider,
+		widerBeam: wider && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512CD && x.HasAVX512VBMI2 && x.HasBMI1 && x.HasBMI2,
+	}
+}
 
 // Each of these computes, bit for bit, what the Go code of the same name in
-// lattice.go and bytes.go does, four or eight numbers at a time.
+// lattice.go and bytes.go does, four, eight or 16 numbers at a time.
 
 // highestAVX2 returns the highest of n numbers, a multiple of 16, if all are finite.
 //
@@ -62,3 +70,26 @@ func withinAVX2(kept *uint32, values, x *float32, n int, cut float32, lanes *[25
 //
 //go:noescape
 func bestAVX2(best, kept *uint32, values *float32, n, width int, lanes *[256][8]uint8) int
+
+// weighAVX512 writes the exponentials of n scores, a multiple of 32, less the highest of them and of the score of staying, and
+// returns that and staying's own exponential, if all are finite. It has the scores fetched that are so many bytes behind.
+//
+//go:noescape
+func weighAVX512(dst, x *float32, n int, stay float32, c *expConstants, ahead int) (top, weight float32, finite bool)
+
+// stepBackAVX512 is stepBackAVX2 for q a multiple of 16.
+//
+//go:noescape
+func stepBackAVX512(after, before, moves *float32, q int, stay, scale, tiny float32, order *[5][16]uint32) float32
+
+// stepAVX512 is stepAVX2 for q a multiple of 16. It returns the scalar product with the backward sums, too.
+//
+//go:noescape
+func stepAVX512(before, after, moves, backward *float32, q int, stay, scale, tiny float32, order *[5][16]uint32) (highest, total float32)
+
+// advanceAVX512 extends the beam in lanes by a frame and writes where each entry comes from to row, behind which there is space for 16 in
+// all. mask is that of states, and oldest how far their oldest base is from the lowest bit. It reports false, and changes
+// nothing, if width entries can't be chosen as some weigh the same.
+//
+//go:noescape
+func advanceAVX512(l *narrow, moves, after *float32, mask, oldest, width int, cut, stay float32, row *origin, c *laneConstants) bool

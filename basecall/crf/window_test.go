@@ -74,14 +74,17 @@ func TestBytes(t *testing.T) {
 				bases, err := d.Decode(rounded)
 				require.NoError(t, err)
 				want := slices.Clone(bases)
-				d.lattice.vectors = false
+				d.lattice.instructions = instructions{}
 				bases, err = d.DecodeWindow(w)
 				require.NoError(t, err)
 				plain := slices.Clone(bases)
-				d.lattice.vectors = vectors()
-				have, err := d.DecodeWindow(w)
-				require.NoError(t, err)
-				require.Equal(t, plain, have, "vector instructions decide nothing")
+				var have []scores.Base
+				for set, instructions := range sets() {
+					d.lattice.instructions = instructions
+					have, err = d.DecodeWindow(w)
+					require.NoError(t, err)
+					require.Equal(t, plain, have, "%s decides nothing", set)
+				}
 				require.Len(t, have, len(want))
 				for i := range want {
 					require.InDelta(t, want[i].Probability, have[i].Probability, 1e-3)
@@ -107,11 +110,11 @@ func TestHalves(t *testing.T) {
 		bases, err := d.Decode(w.Contiguous(nil))
 		require.NoError(t, err)
 		want := slices.Clone(bases)
-		for _, vector := range []bool{false, vectors()} {
-			d.lattice.vectors = vector
+		for set, instructions := range sets() {
+			d.lattice.instructions = instructions
 			have, err := d.DecodeWindow(w)
 			require.NoError(t, err)
-			require.Equal(t, want, have)
+			require.Equal(t, want, have, set)
 		}
 		w.Halves[7*w.Stride+5] = 0x7e00
 		_, err = d.DecodeWindow(w)
@@ -152,7 +155,7 @@ func TestByteWeights(t *testing.T) {
 			for i, v := range x {
 				require.InEpsilon(t, math.Exp(max(minLogWeight, float64(v)*float64(step)-float64(want))), dst[i], 1e-6)
 			}
-			if vectors() {
+			if processor().vectors {
 				_, _ = b.weigh(vector, x, true)
 				require.Equal(t, dst, vector)
 			}
@@ -177,11 +180,11 @@ func BenchmarkForms(b *testing.B) {
 		name   string
 		window scores.Window
 	}{{"float32", scores.OfFloats(rounded, cfg.Scores())}, {"fp16", halves}, {"int8", bytes}} {
-		for _, vector := range []bool{true, false} {
-			b.Run(fmt.Sprintf("%s/vectors=%v", form.name, vector), func(b *testing.B) {
+		for set, instructions := range sets() {
+			b.Run(fmt.Sprintf("%s/%s", form.name, set), func(b *testing.B) {
 				d, err := NewDecoder(cfg)
 				require.NoError(b, err)
-				d.lattice.vectors = d.lattice.vectors && vector
+				d.lattice.instructions = instructions
 				b.ReportAllocs()
 				for b.Loop() {
 					_, err := d.DecodeWindow(form.window)
