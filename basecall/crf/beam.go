@@ -76,8 +76,11 @@ type beam struct {
 	origins         []origin  // frames by width
 
 	sequences []said // of the candidates, until the beam is whole
-	matches   []match
-	nMatches  int
+	// seats finds them, by what they say; merges counts the frames in which it does.
+	seats    [seats]seat
+	merges   uint32
+	matches  []match
+	nMatches int
 	// hashes and recents distinguish entries by their hashes and last bases. A slot holds the number of the frame
 	// that took it last, and that of hashes the entry as well.
 	hashes, recents [slots]uint32
@@ -109,6 +112,15 @@ const (
 	slotBits = 10
 	slots    = 1 << slotBits
 )
+
+// seats is more than a frame has candidates.
+const (
+	seatBits = 11
+	seats    = 1 << seatBits
+)
+
+// seat is a candidate, of the frame that took the seat last.
+type seat struct{ merge, candidate uint32 }
 
 // mostFrames is how many frames are counted before the count begins anew: a slot of hashes has 24 bits for it.
 const mostFrames = 1<<24 - 1
@@ -238,10 +250,15 @@ func (b *beam) merge(states int) {
 			b.ways[c] = origin{from: uint8(i), moved: true}
 		}
 	}
-	kept := b.kept[:0]
+	if b.merges++; b.merges == 0 {
+		clear(b.seats[:])
+		b.merges = 1
+	}
 next:
 	for c, s := range b.sequences {
-		for _, one := range kept {
+		at := (s.hash + uint64(s.state)) * hashMultiplier >> (64 - seatBits)
+		for ; b.seats[at].merge == b.merges; at = (at + 1) % seats {
+			one := b.seats[at].candidate
 			if b.sequences[one] != s {
 				continue
 			}
@@ -253,7 +270,7 @@ next:
 			b.guided[c] = gone
 			continue next
 		}
-		kept = append(kept, uint32(c))
+		b.seats[at] = seat{merge: b.merges, candidate: uint32(c)}
 	}
 }
 
