@@ -348,6 +348,7 @@ type request struct {
 // decode takes the scores from the batch.
 func (r *request) decode(w scores.Window) (err error) {
 	began := time.Now()
+	w.Spent = true // the next batch comes in their place
 	r.bases, err = r.caller.decode(w, r.window)
 	r.took = time.Since(began)
 	if err != nil {

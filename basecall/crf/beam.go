@@ -176,7 +176,7 @@ func (b *beam) advance(l *lattice, t, width int, cut float32) {
 	after := l.backward[(t+1)*l.n:][:l.n]
 	if b.packed {
 		row := b.origins[t*width:][:behindOrigins]
-		if advanceAVX512(b.lanes, &l.moves[4*t*l.n], &after[0], l.n-1, 2*int(b.length)-2, width, cut, l.stays[t], &row[0], &laneConst) {
+		if advanceAVX512(b.lanes, &l.weights(t)[0], &after[0], l.n-1, 2*int(b.length)-2, width, cut, l.stays[t], &row[0], &laneConst) {
 			return
 		}
 		b.unpack() // some are equal
@@ -195,7 +195,7 @@ func (b *beam) advance(l *lattice, t, width int, cut float32) {
 
 // weigh computes the candidates' weights.
 func (b *beam) weigh(l *lattice, t int, after []float32) {
-	moves := l.moves[4*t*l.n:][:4*l.n]
+	moves := l.weights(t)
 	entries := b.entries[:b.n]
 	weights, guided := b.weights[:len(entries)], b.guided[:len(entries)]
 	for i := range entries {

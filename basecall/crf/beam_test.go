@@ -188,7 +188,7 @@ func (b *simpleBeam) start(backward []float32, width int) {
 // and then the moves but for those that others leave behind by more than the cut.
 func (b *simpleBeam) extend(l *lattice, t int, cut float32) {
 	n := l.n
-	after, moves := l.backward[(t+1)*n:][:n], l.moves[4*t*n:][:4*n]
+	after, moves := l.backward[(t+1)*n:][:n], l.weights(t)
 	b.candidates = b.candidates[:0]
 	// No candidate is kept that is below this: it only grows, and up to what prune
 	// goes by. Before all entries have emitted a whole state, what is little may be

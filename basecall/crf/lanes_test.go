@@ -93,7 +93,7 @@ func TestAVX512KeepsToItsMemory(t *testing.T) {
 		want := slices.Clone(bases)
 
 		l := &d.lattice
-		l.moves, l.forward, l.backward = floats(l.moves), floats(l.forward), floats(l.backward)
+		l.memory, l.forward, l.backward = floats(l.memory), floats(l.forward), floats(l.backward)
 		origins := testenv.BeforeGuard(t, make([]byte, int(unsafe.Sizeof(origin{}))*(frames*width+behindOrigins)))
 		d.beam.origins = unsafe.Slice((*origin)(unsafe.Pointer(&origins[0])), frames*width+behindOrigins)
 		have, err := d.Decode(floats(x))

@@ -38,8 +38,10 @@ type lattice struct {
 	n, q   int
 	frames int
 
-	// moves holds the weights of moves, frames by states by dropped base.
-	moves []float32
+	// moves holds the weights of moves, frames by states by dropped base, frames being stride apart: in memory of its own, or
+	// where the scores were, if these are spent.
+	moves, memory []float32
+	stride        int
 	// stays holds the weights of stays: frames by states, or one per frame if
 	// fixed says that all states share it.
 	stays []float32
@@ -89,7 +91,10 @@ func (l *lattice) begin(w *scores.Window, stay float32) error {
 		return fmt.Errorf("%d scores a frame are not %d", w.Classes, perFrame)
 	}
 	l.frames = w.Frames
-	l.moves = grow(l.moves, 4*l.n*l.frames)
+	if l.moves, l.stride = w.Floats, w.Stride; !w.Spent || w.Floats == nil || !l.fixed {
+		l.memory, l.stride = grow(l.memory, 4*l.n*l.frames), 4*l.n
+		l.moves = l.memory
+	}
 	l.stayScore = stay
 	if l.fixed {
 		l.stays = grow(l.stays, l.frames)
@@ -105,9 +110,12 @@ func (l *lattice) begin(w *scores.Window, stay float32) error {
 	return nil
 }
 
+// weights returns those of a frame's moves.
+func (l *lattice) weights(t int) []float32 { return l.moves[t*l.stride:][:4*l.n] }
+
 // weigh turns the scores of a frame into weights.
 func (l *lattice) weigh(w *scores.Window, t int) error {
-	moves := l.moves[4*t*l.n:][:4*l.n]
+	moves := l.weights(t)
 	if w.Bytes != nil {
 		if err := w.Check(t); err != nil {
 			return err
@@ -212,7 +220,7 @@ func (l *lattice) forth(t int) {
 	before, after, backward := l.forward[t*n:][:n], l.forward[(t+1)*n:][:n], l.backward[(t+1)*n:][:n]
 	var highest float32
 	if l.widest() {
-		moves := l.moves[4*t*n:][:4*n]
+		moves := l.weights(t)
 		highest, l.totals[t+1] = stepAVX512(&before[0], &after[0], &moves[0], &backward[0], l.q, l.stays[t], l.scale, tiny, &orders)
 	} else {
 		highest = l.step(before, after, t, l.scale)
@@ -256,7 +264,7 @@ var orders = func() (o [5][16]uint32) {
 // step computes the forward sums after frame t from those before it, times scale,
 // and returns the highest.
 func (l *lattice) step(before, after []float32, t int, scale float32) float32 {
-	moves := l.moves[4*t*l.n:][:4*l.n]
+	moves := l.weights(t)
 	if l.wide() {
 		return stepAVX2(&before[0], &after[0], &moves[0], l.q, l.stays[t], scale, tiny)
 	}
@@ -284,7 +292,7 @@ func step(before, after, moves, stay []float32, scale float32) float32 {
 // stepBack computes the backward sums before frame t from those after it, times
 // scale, and returns the highest.
 func (l *lattice) stepBack(after, before []float32, t int, scale float32) float32 {
-	moves := l.moves[4*t*l.n:][:4*l.n]
+	moves := l.weights(t)
 	if l.widest() {
 		return stepBackAVX512(&after[0], &before[0], &moves[0], l.q, l.stays[t], scale, tiny, &orders)
 	}
@@ -320,7 +328,7 @@ func stepBack(after, before, moves, stay []float32, scale float32) float32 {
 func (l *lattice) transitions(t int, dst []float32) {
 	n, q := l.n, l.q
 	before, after := l.forward[t*n:][:n], l.backward[(t+1)*n:][:n]
-	moves, stay := l.moves[4*t*n:][:4*n], l.stay(t)
+	moves, stay := l.weights(t), l.stay(t)
 	// Forward sums of this frame and of the next differ by a power of two, so the
 	// total is taken over the transitions themselves.
 	var total blockSums

@@ -122,6 +122,39 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// TestSpentScores: scores over which the decoder may write are decoded as others are, and those between them, of other windows, stay.
+func TestSpentScores(t *testing.T) {
+	for _, cfg := range []Config{
+		{StateLength: 2, StayScore: fixed(2), BeamWidth: 8}, {StateLength: 4, StayScore: fixed(2), BeamWidth: 12, BeamCut: 100},
+		{StateLength: 3, StayScore: fixed(2)}, {StateLength: 3, BeamWidth: 12},
+	} {
+		const frames = 50
+		classes := cfg.Scores()
+		x := uncertain(rand.New(rand.NewPCG(23, 23)), cfg, frames)
+		for set, instructions := range sets() {
+			d, err := NewDecoder(cfg)
+			require.NoError(t, err)
+			d.lattice.instructions = instructions
+			bases, err := d.Decode(x)
+			require.NoError(t, err)
+			want := slices.Clone(bases)
+			batch := make([]float32, 2*len(x))
+			for f := range frames {
+				copy(batch[2*f*classes:], x[f*classes:][:classes])
+			}
+			have, err := d.DecodeWindow(scores.Window{Frames: frames, Classes: classes, Stride: 2 * classes, Floats: batch, Spent: true})
+			require.NoError(t, err)
+			require.Equal(t, want, have, set)
+			for f := range frames {
+				require.Equal(t, make([]float32, classes), batch[(2*f+1)*classes:][:classes])
+			}
+			have, err = d.Decode(x)
+			require.NoError(t, err)
+			require.Equal(t, want, have, "and scores that aren't spent afterwards")
+		}
+	}
+}
+
 // TestBytesThatWereNoNumbers: eight bits have no value for them, so the sums show them.
 func TestBytesThatWereNoNumbers(t *testing.T) {
 	for _, stay := range []*float32{fixed(2), nil} {

@@ -8,7 +8,7 @@ import (
 )
 
 // Window holds the scores of one window, frames by classes. They belong to a batch, whose
-// windows may lie side by side in each frame, and are not to be changed. Exactly one of
+// windows may lie side by side in each frame, and are not to be changed unless they are Spent. Exactly one of
 // Floats, Halves, Bytes and Path is set, and begins with the scores of the first frame.
 type Window struct {
 	Frames, Classes int
@@ -16,6 +16,8 @@ type Window struct {
 	Stride int
 
 	Floats []float32
+	// Spent says that nobody reads Floats any more: a decoder may write over those of the window.
+	Spent  bool
 	Halves []uint16 // IEEE 754 binary16
 	// Bytes are scores in units of Step, within ±[MaxByte].
 	Bytes []int8
