@@ -19,7 +19,7 @@ const mostLanes = 12
 // behindOrigins is the space behind those of the last frame, as 16 are written for each.
 const behindOrigins = 16
 
-// laneConstants are what the assembly needs, where it looks for them.
+// laneConstants are what the assembly needs, at places that it knows.
 type laneConstants struct {
 	count            [16]uint32    // 0 to 15
 	dropped          [4][16]uint32 // where the moves of a state lie, by the base dropped
