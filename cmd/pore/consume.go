@@ -17,6 +17,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 	"github.com/spf13/cobra"
 
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/pipeline"
@@ -165,10 +166,16 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			_, _ = out.Write(rec.Value) // Flush returns its error
 			return out.Flush()
 		}
-		if keep, err := filter(rec); err != nil || !keep {
+		keep, err := filter(rec)
+		switch {
+		case err != nil:
 			return err
+		case keep:
+			return show.take(rec, logger)
+		case cfg.isFile():
+			show.withhold(rec, logger)
 		}
-		return show.take(rec, logger)
+		return nil
 	})
 	if err == nil && cfg.untilEnd {
 		err = ctx.Err()
@@ -287,10 +294,19 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 	if cfg.methylation {
 		samples = show.methylation.Samples()
 	}
+	if len(samples) == 0 {
+		return fmt.Errorf("nothing on the topic is for a file: no sample has a %s yet%s", map[bool]string{false: "call", true: "count"}[cfg.methylation],
+			map[bool]string{true: " that --filter keeps"}[cfg.filter != ""])
+	}
 	if len(samples) != 1 {
 		return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 	}
 	if !cfg.methylation {
+		for _, v := range show.variants.Variants(samples[0], g.Rank) {
+			if err := cfg.onReference(&v.Allele, g); err != nil {
+				return err
+			}
+		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
 		return consumedFiles[cfg.format](show.out, g, samples[0], settings.Symbol(), cfg.version, show.variants)
 	}
@@ -303,6 +319,18 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 		err = show.methylation.WriteBedMethyl(show.out, samples[0], cfg.haplotype, g.Rank)
 	}
 	return errors.Join(err, show.out.Flush()) // what there is before an error, too
+}
+
+// onReference refuses an allele of another reference than --ref: a file of it would be of places that it doesn't have.
+func (cfg *consumeConfig) onReference(a *event.Allele, g *genome.Genome) error {
+	contig, start := g.Contig(a.Contig), int(a.Pos)-1
+	switch {
+	case contig == nil:
+		return fmt.Errorf("%s has no contig %q, where %s>%s was called at %d: give the reference that the processors have", cfg.reference, a.Contig, a.Ref, a.Alt, a.Pos)
+	case start < 0 || start+len(a.Ref) > len(contig.Seq) || !strings.EqualFold(string(contig.Seq[start:start+len(a.Ref)]), a.Ref):
+		return fmt.Errorf("%s has no %s at %s:%d, where %s>%s was called: give the reference that the processors have", cfg.reference, a.Ref, a.Contig, a.Pos, a.Ref, a.Alt)
+	}
+	return nil
 }
 
 // viewer prints new events of a public topic.
@@ -361,6 +389,13 @@ func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
 		logger.Warn("ignoring a record", "err", err)
 	}
 	return nil
+}
+
+// withhold keeps what a record brings out of the file, and what it supersedes with it.
+func (w *viewer) withhold(rec stream.Record, logger *slog.Logger) {
+	if err := w.variants.Withhold(rec); err != nil {
+		logger.Warn("ignoring a record", "err", err)
+	}
 }
 
 func (w *viewer) print(text string, document func() ([]byte, error)) error {
@@ -455,8 +490,12 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 			return true, nil //nolint:nilerr // not ours to check; decoding will say what is wrong
 		}
 		result, err := vm.Run(program, doc)
+		if err != nil && !isAsked(rec) {
+			return true, nil
+		}
 		if err != nil {
-			return false, fmt.Errorf("evaluating --filter on record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
+			return false, fmt.Errorf("evaluating --filter on record %d of %s/%d: %s; of a member that an event may lack write ?. behind it, as in call.motif?.sites",
+				rec.Offset, rec.Topic, rec.Partition, strings.Join(strings.Fields(err.Error()), " "))
 		}
 		keep, ok := result.(bool)
 		if !ok {
@@ -464,6 +503,19 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 		}
 		return keep, nil
 	}, nil
+}
+
+// isAsked reports whether a filter has to have an answer for an event. It asks for what variants, alerts or counts have: of places where nothing
+// was called it needn't say anything, and what can't be read is reported by decoding.
+func isAsked(rec stream.Record) bool {
+	switch event.TypeOf(rec) {
+	case event.TypeVariant:
+		v, _, err := event.Decode(rec)
+		return err == nil && v != nil
+	case alert.Type, methylation.Type, methylation.TypeHaplotype:
+		return true
+	}
+	return false
 }
 
 // diplotypeTable is the format of a table of diplotypes.

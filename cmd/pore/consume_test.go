@@ -4,13 +4,18 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // following is a pore consume in a process of its own.
@@ -70,4 +75,101 @@ func TestConsumeBeforeItsTopic(t *testing.T) {
 	for f.errs.Scan() {
 	}
 	require.NoError(t, f.Wait())
+}
+
+// published are variants on a topic of three partitions, of which one is empty.
+type published struct {
+	t      *testing.T
+	client *kafka.Client
+	topic  string
+}
+
+func (p published) send(value string, types string) {
+	p.out(stream.Out{Topic: p.topic, Key: []byte("k" + value), Partition: 1, Value: []byte(value), Headers: []stream.Header{{Key: "ce_type", Value: []byte(types)}}})
+}
+
+func (p published) variant(pos int64, revision uint64, status streampb.CallStatus, qual float64) {
+	o, err := event.FromCall(&streampb.Call{
+		Run: "run", Sample: "s", VrsId: "ga4gh:VA." + string(rune('a'+pos)), Contig: "c", Pos: pos, Ref: "A", Alt: "G", Revision: revision, Status: status, Qual: qual, Genotype: []uint32{1},
+	}, annotate.Annotation{MostSevere: annotate.MostSevere{Term: "stop_lost"}}).Record(p.topic)
+	require.NoError(p.t, err)
+	p.out(o)
+}
+
+func (p published) out(o stream.Out) {
+	producer, err := kafka.NewProducer(p.t.Context(), p.client, kafka.ProducerConfig{})
+	require.NoError(p.t, err)
+	require.NoError(p.t, producer.Send(p.t.Context(), []stream.Out{o}, nil))
+	require.NoError(p.t, producer.Close(p.t.Context()))
+}
+
+func publish(t *testing.T) (addr string, p published) {
+	addr, client := testBroker(t)
+	p = published{t, client, "variants"}
+	require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "variants", Partitions: 3}}, 1))
+	return addr, p
+}
+
+func fasta(t *testing.T, content string) string {
+	path := filepath.Join(t.TempDir(), "ref.fa")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	return path
+}
+
+// A file has the newest revisions that --filter keeps: where the newest is filtered out, no older one stands in its place.
+func TestConsumeFiltersNewestRevisions(t *testing.T) {
+	addr, p := publish(t)
+	p.variant(1, 1, streampb.CallStatus_PROVISIONAL, 40)
+	p.variant(1, 2, streampb.CallStatus_FINAL, 20)
+	p.variant(2, 1, streampb.CallStatus_PROVISIONAL, 20)
+	p.variant(2, 2, streampb.CallStatus_FINAL, 40)
+	p.variant(3, 1, streampb.CallStatus_PROVISIONAL, 40)
+	p.variant(3, 2, streampb.CallStatus_RETRACTED, 0)
+	r := pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", "call.qual > 30")
+	require.NoError(t, r.err)
+	var places []string
+	for line := range strings.Lines(r.out) {
+		if f := strings.Split(line, "\t"); len(f) > 5 && f[0] == "c" {
+			places = append(places, f[1]+" "+f[5])
+		}
+	}
+	assert.Equal(t, []string{"2 40"}, places)
+	r = pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", "call.qual > 50")
+	require.EqualError(t, r.err, "nothing on the topic is for a file: no sample has a call yet that --filter keeps")
+}
+
+// A file of another reference than that of the calls is refused.
+func TestConsumeWithAnotherReference(t *testing.T) {
+	addr, p := publish(t)
+	p.variant(2, 1, streampb.CallStatus_FINAL, 40)
+	for content, want := range map[string]string{
+		">d\nAAAAAA\n": `has no contig "c", where A>G was called at 2: give the reference that the processors have`,
+		">c\nACAAAA\n": "has no A at c:2, where A>G was called: give the reference that the processors have",
+		">c\nA\n":      "has no A at c:2",
+	} {
+		r := pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, content))
+		require.ErrorContains(t, r.err, want)
+		assert.Empty(t, r.out)
+	}
+	require.NoError(t, pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\naaaaaa\n")).err)
+}
+
+// A filter ends nothing over events that aren't variants, and over records that can't be read.
+func TestConsumeFiltersWhatItCan(t *testing.T) {
+	addr, p := publish(t)
+	reference, err := (&event.Reference{Run: "run", Sample: "s", Revision: 1, Stretch: event.Stretch{Contig: "c", Pos: 1, End: 6}}).Record("variants")
+	require.NoError(t, err)
+	p.out(reference)
+	p.send("not JSON", event.TypeVariant)
+	p.send("null", event.TypeVariant)
+	p.send("[1]", event.TypeVariant)
+	p.send("{}", "porestream.variant.v2")
+	p.variant(1, 1, streampb.CallStatus_PROVISIONAL, 20)
+	p.variant(2, 1, streampb.CallStatus_PROVISIONAL, 40)
+	r := pore(t, "consume", "--brokers", addr, "--until-end", "--filter", "call.qual > 30")
+	require.NoError(t, r.err)
+	assert.Equal(t, 1, strings.Count(r.out, "\n"), r.out)
+	r = pore(t, "consume", "--brokers", addr, "--until-end", "--filter", "call.motif.sites > 3")
+	require.ErrorContains(t, r.err, "cannot fetch sites from <nil>")
+	require.ErrorContains(t, r.err, "write ?. behind it, as in call.motif?.sites")
 }

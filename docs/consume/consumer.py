@@ -28,6 +28,21 @@ def kind(message):
     return dict(message.headers() or []).get("ce_type")
 
 
+def of(message, what):
+    """What a record brings, by what(its document); None if it can't be read, which is said and ends nothing: it would come again after each start."""
+    try:
+        return what(json.loads(message.value()))
+    except (KeyError, TypeError, ValueError) as e:  # not JSON, or not what variants.md has
+        print(f"record {message.offset()} of {message.topic()}/{message.partition()} can't be read and is left out: {e!r}", file=sys.stderr, flush=True)
+
+
+def checked(event):
+    """The event of a variant, if it has what is printed and folded by."""
+    v = event["variant"]
+    v["contig"], v["pos"] + 0, v["ref"], v["alt"], event["sample"], event["status"], event["revision"] + 0, event["call"].get("filters"), event["annotation"]["most_severe"]["term"]
+    return event
+
+
 def passed(event):
     return event["status"] != "RETRACTED" and "filters" not in event["call"]
 
@@ -103,9 +118,9 @@ def snapshot(consumer, topic):
                 sys.exit(str(message.error()))
             reading.discard(message.partition())
         elif kind(message) == VARIANT:
-            event = json.loads(message.value())
+            event = of(message, checked)
             known = newest.get(message.key())
-            if known is None or event["revision"] > known["revision"]:
+            if event and (known is None or event["revision"] > known["revision"]):
                 newest[message.key()] = event
     for event in sorted(newest.values(), key=lambda e: (e["sample"], e["variant"]["contig"], e["variant"]["pos"], e["variant"]["alt"])):
         if passed(event):
@@ -134,7 +149,9 @@ def follow(consumer, topic, state):
                 state.execute("delete from folded where partition = ?", (p.partition,))
 
     def variant(message):
-        event = json.loads(message.value())
+        event = of(message, checked)
+        if not event:
+            return
         known = state.execute("select revision, passed from revisions where key = ?", (message.key(),)).fetchone()
         if known and event["revision"] <= known[0]:
             return
@@ -144,7 +161,9 @@ def follow(consumer, topic, state):
             show(event, *([] if stands else ["taken back: " + (event.get("reason") or ",".join(event["call"].get("filters", [])))]))
 
     def ended(message):
-        e = json.loads(message.value())
+        e = of(message, lambda e: e if e["run"] and e["source"] < e["sources"] and (e.get("samples") or e["sample"]) else None)
+        if not e:
+            return
         state.execute("replace into ends values (?, ?, ?, ?, ?)", (e["run"], message.partition(), e["source"], e["sources"], e.get("status") or "normal"))
         marks = [row for row in state.execute("select partition, sources, status from ends where run = ?", (e["run"],)) if row[0] in mine]
         if not marks:

@@ -17,12 +17,13 @@ import (
 type Fold struct {
 	runEnds
 	latest     map[string]*event.Variant
+	withheld   map[string]bool // keys of those of latest that aren't listed
 	references references
 }
 
 // NewFold returns the state of an empty topic with a number of partitions.
 func NewFold(partitions int32) *Fold {
-	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant), references: make(references)}
+	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant), withheld: make(map[string]bool), references: make(references)}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it
@@ -39,6 +40,7 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 		known := f.latest[string(rec.Key)]
 		if known == nil || v.Revision > known.Revision {
 			f.latest[string(rec.Key)] = v
+			delete(f.withheld, string(rec.Key))
 			return v, nil
 		}
 	default:
@@ -47,11 +49,25 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 	return nil, nil
 }
 
+// Withhold takes a variant that isn't wanted: neither it nor its older revisions are listed, until a newer one is added.
+func (f *Fold) Withhold(rec stream.Record) error {
+	if event.TypeOf(rec) != event.TypeVariant {
+		return nil
+	}
+	v, err := f.Add(rec)
+	if v != nil {
+		f.withheld[string(rec.Key)] = true
+	}
+	return err
+}
+
 // Samples lists the samples that have a call, or a record about places without a call, sorted.
 func (f *Fold) Samples() []string {
 	var samples []string
-	for _, v := range f.latest {
-		samples = append(samples, v.Sample)
+	for key, v := range f.latest {
+		if !f.withheld[key] {
+			samples = append(samples, v.Sample)
+		}
 	}
 	for place := range f.references {
 		samples = append(samples, place.sample)
@@ -83,8 +99,8 @@ func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Va
 // sorted lists those that are wanted, as Variants does.
 func (f *Fold) sorted(rank func(contig string) int, wanted func(*event.Variant) bool) []*event.Variant {
 	var list []*event.Variant
-	for _, v := range f.latest {
-		if wanted(v) && v.Status != streampb.CallStatus_RETRACTED.String() {
+	for key, v := range f.latest {
+		if !f.withheld[key] && wanted(v) && v.Status != streampb.CallStatus_RETRACTED.String() {
 			list = append(list, v)
 		}
 	}
