@@ -631,3 +631,20 @@ func TestFilesOfPhagesAndPlasmidsAreDistinguishedByTheirKnownBases(t *testing.T)
 	}
 	require.Greater(t, eagerShort, eager, "shorter genomes have fewer frames that are no genes")
 }
+
+func TestStartsOfBacteriaAreSurerThanTheirChains(t *testing.T) {
+	t.Parallel()
+	phage, bacterium := &finder{known: short - 1}, &finder{known: short}
+	last := 0.0
+	for _, share := range []float64{.01, .3, .5, .7, .9, .999} {
+		require.Equal(t, share, phage.surer(share))
+		v := bacterium.surer(share)
+		require.Greater(t, v, last, "the surer of two starts stays so")
+		require.Less(t, v, 1.0)
+		last = v
+	}
+	require.InDelta(t, .574, bacterium.surer(.5), .001)
+	require.InDelta(t, .774, bacterium.surer(.7), .001)
+	require.Zero(t, bacterium.surer(0))
+	require.Equal(t, 1.0, bacterium.surer(1))
+}

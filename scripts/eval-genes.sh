@@ -78,6 +78,14 @@ for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides; d
 	"$out/genes" rna "$truth" "$out/$genome.pore.gff3" | sed "s/^/$genome\t/"
 done
 
+printf '\nprobabilities\tof\tnumber\tmean\tright\texpected calibration error\n'
+for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides ${phages//,/ }; do
+	[ -e "$out/$genome.pore.gff3" ] || continue
+	truth=$out/$genome.gff3
+	[ "$genome" != MG1655 ] || truth=$ecoli/genes.gff3.gz
+	"$out/genes" calibration "$truth" "$out/$genome.pore.gff3" | sed "s/^/$genome\t/"
+done
+
 # Broken genes are told by proteins of the other strain: the counts of compare, as above.
 printf 'MG1655 by Sakai\tpore\t'
 "$out/genes" compare "$ecoli/genes.gff3.gz" "$out/MG1655.NC_002695.gff3"

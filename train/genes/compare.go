@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type coding struct {
 	// symbols are the names of its gene, the one in use first.
 	symbols []string
 	similar bool // named after a known protein, or its product is
+	// posterior and startPosterior are the probabilities of the gene and of its start, NaN without any.
+	posterior, startPosterior float64
 }
 
 // load reads the coding sequences of GFF3. Rows of one sequence have one ID, or one Parent.
@@ -63,6 +66,7 @@ func load(path string) ([]*coding, error) {
 			c = &coding{low: low, high: high, pseudo: column[2] == "pseudogene" || strings.Contains(column[8], "pseudo=true")}
 			c.contig, c.reverse = column[0], column[6] == "-"
 			c.symbols, c.similar = symbols[attributes["Parent"]], attributes["similar_to"] != ""
+			c.posterior, c.startPosterior = number(attributes["posterior"]), number(attributes["start_posterior"])
 			byID[id] = c
 			list = append(list, c)
 		}
@@ -80,6 +84,14 @@ func load(path string) ([]*coding, error) {
 		}
 	}
 	return list, nil
+}
+
+// number is the number that an attribute has, NaN if there is none.
+func number(text string) float64 {
+	if v, err := strconv.ParseFloat(text, 64); err == nil {
+		return v
+	}
+	return math.NaN()
 }
 
 // eachRow gives the nine columns of each row of GFF3.
@@ -225,4 +237,72 @@ func count(truth, found []*coding) (n counts) {
 		}
 	}
 	return n
+}
+
+// reliability compares probabilities with how often what they are of is true.
+type reliability struct {
+	n, said, right float64
+	bins           [10]struct{ n, said, right float64 } // of equal width
+}
+
+func (r *reliability) add(p float64, right bool) {
+	if math.IsNaN(p) {
+		return
+	}
+	b := &r.bins[max(0, min(int(10*p), 9))]
+	r.n++
+	r.said += p
+	b.n++
+	b.said += p
+	if right {
+		r.right++
+		b.right++
+	}
+}
+
+// off is the expected calibration error: how far the probabilities of a bin are from the share that is true, on average over all.
+func (r *reliability) off() (sum float64) {
+	for _, b := range r.bins {
+		sum += math.Abs(b.said-b.right) / max(1, r.n)
+	}
+	return sum
+}
+
+// calibration compares the probabilities of genes, and of starts of genes that the truth has, with what is true.
+func calibration(truthPath, foundPath string, out io.Writer) error {
+	truth, err := load(truthPath)
+	if err != nil {
+		return err
+	}
+	found, err := load(foundPath)
+	if err != nil {
+		return err
+	}
+	known := map[place]*coding{}
+	for _, c := range truth {
+		if !c.pseudo {
+			known[c.place] = c
+		}
+	}
+	var gene, start reliability
+	for _, c := range found {
+		if c.pseudo {
+			continue
+		}
+		t := known[c.place]
+		gene.add(c.posterior, t != nil)
+		if t != nil {
+			start.add(c.startPosterior, t.start == c.start)
+		}
+	}
+	for _, r := range []struct {
+		of string
+		*reliability
+	}{{"genes", &gene}, {"starts", &start}} {
+		n := max(1, r.n)
+		if _, err := fmt.Fprintf(out, "%s\t%.0f\t%.4f\t%.4f\t%.4f\n", r.of, r.n, r.said/n, r.right/n, r.off()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -121,3 +121,24 @@ func TestCompareRNA(t *testing.T) {
 	require.Error(t, run(t.Context(), []string{"rna", truth, "none"}, &out))
 	require.Error(t, run(t.Context(), []string{"rna", file("bad", "c\tx\ttRNA\tone\t2\t.\t+\t.\tx\n"), found}, &out))
 }
+
+func TestCalibration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	truth := file("truth", "c\tx\tCDS\t1\t300\t.\t+\t0\tID=a\nc\tx\tCDS\t400\t600\t.\t-\t0\tID=b\nc\tx\tCDS\t700\t900\t.\t+\t0\tID=d;pseudo=true\n")
+	found := file("found", "c\tx\tCDS\t1\t300\t.\t+\t0\tposterior=1.0000;start_posterior=.8\n"+ // right
+		"c\tx\tCDS\t400\t570\t.\t-\t0\tposterior=.75;start_posterior=.85\n"+ // right, but for its start
+		"c\tx\tCDS\t700\t900\t.\t+\t0\tposterior=.5;start_posterior=.9\n"+ // none
+		"c\tx\tCDS\t2700\t2900\t.\t+\t0\tID=n\n") // without probabilities
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"calibration", truth, found}, &out))
+	require.Equal(t, "genes\t3\t0.7500\t0.6667\t0.2500\nstarts\t2\t0.8250\t0.5000\t0.3250\n", out.String())
+	require.Error(t, run(t.Context(), []string{"calibration", truth}, &out))
+	require.Error(t, run(t.Context(), []string{"calibration", truth, "none"}, &out))
+	require.Error(t, run(t.Context(), []string{"calibration", "none", found}, &out))
+}
