@@ -85,6 +85,8 @@ func adviceTable() map[string]advice {
 			"Regions are evaluated by the model of most of their reads. If that was not meant, call all reads of the sample with one model and version, and attach them anew under another run."},
 		"RunTimeout": {"a run was ended because nothing of it came any more",
 			"See whether its ingest has died: started again, it goes on, and the run's calls are amended. --run-timeout says how long to wait."},
+		"PartitionsChanged": {"the number of partitions of a topic has changed: results of runs under way can't be relied on",
+			"Reads of one place are in two partitions, and no worker has all of them; so FINAL calls can't be relied on either. Process these runs anew under another prefix (pore replay --into), and restart the processors when no run is under way. Find out who adds partitions."},
 		"DeviceFails": {"a device could not compute a batch",
 			"Batches are computed again, so nothing is lost. If it goes on, see the processor's log and the device's own (dmesg, nvidia-smi): out of memory is the usual reason."},
 		"Unreadable": {"part of the picture can't be read",

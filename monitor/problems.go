@@ -112,6 +112,7 @@ func (v *View) findings(now time.Time) []finding {
 	out = append(out, v.speedFindings(list)...)
 	out = append(out, ingestFindings(list)...)
 	out = append(out, snapshotFindings(list, now)...)
+	out = append(out, resizedFindings(list)...)
 	out = append(out, eventFindings(list)...)
 	out = append(out, v.modelFindings()...)
 	out = append(out, v.motifFindings()...)
@@ -358,6 +359,21 @@ func snapshotFindings(list []*process, now time.Time) (out []finding) {
 				out = append(out, finding{
 					id: "snapshot/" + p.instance + "/" + s.label("topic"), advice: "PorestreamSnapshotOld", severity: SeverityWarning, wait: 30 * time.Second,
 					title: "what came of topic " + s.label("topic") + " in the last " + spell(age) + " is in no snapshot", detail: "on " + p.report.GetHost(),
+				})
+			}
+		})
+	}
+	return out
+}
+
+// resizedFindings are topics whose partitions have become others under processes that still run: their results of runs under way are wrong for good.
+func resizedFindings(list []*process) (out []finding) {
+	for _, p := range list {
+		p.each(mResized, plain, nil, func(i int, s *series) {
+			if n := p.rows[len(p.rows)-1].value(i); n > 0 {
+				out = append(out, finding{
+					id: "partitions/" + p.instance + "/" + s.label("topic"), advice: "PartitionsChanged", severity: SeverityError,
+					title: "the number of partitions of topic " + s.label("topic") + " has changed: results of runs under way can't be relied on", detail: "on " + p.report.GetHost(),
 				})
 			}
 		})

@@ -82,6 +82,23 @@ func measure(name string, value float64, labels ...string) *streampb.Measure {
 	return &streampb.Measure{Name: name, Value: value, Labels: labels}
 }
 
+// Partitions that are added under a process are shown as long as it runs: nothing mends the results of the runs that were under way.
+func TestAddedPartitionsAreAProblem(t *testing.T) {
+	v, page := monitor.NewView(topics, monitor.Limits{}), problemPage{}
+	at := func(n int, measures ...*streampb.Measure) {
+		add(t, v, measured(t, n, measures...))
+		page.follow(t, v, start.Add(time.Duration(n)*time.Second))
+	}
+	at(0, measure("porestream_stream_partition_changes_total", 0, "topic", "reads"))
+	require.Empty(t, page.ids())
+	for n := 1; n < 400; n++ {
+		at(n, measure("porestream_stream_partition_changes_total", 1, "topic", "reads"))
+		require.Equal(t, []string{"partitions/i/reads"}, page.ids())
+	}
+	require.Equal(t, monitor.SeverityError, page["partitions/i/reads"].Severity)
+	require.Contains(t, page["partitions/i/reads"].Title, "topic reads")
+}
+
 // A lasting problem is shown once it has lasted for a while, and as long as it lasts. An event of the past is shown
 // for some time after it.
 func TestProblemsComeAndGo(t *testing.T) {

@@ -34,6 +34,7 @@ const (
 	mLive            = "porestream_stream_live_partitions"
 	mFailures        = "porestream_stream_generation_failures_total"
 	mSnapshotErrors  = "porestream_stream_snapshot_errors_total"
+	mResized         = "porestream_stream_partition_changes_total"
 	mOtherPanels     = "porestream_watch_other_panels_total"
 	mIngestSamples   = "porestream_ingest_samples_total"
 	mIngestReads     = "porestream_ingest_reads_total"
@@ -61,7 +62,7 @@ func ReportedMetrics() map[string][]string {
 		mFinish: nil, mEndToEnd: nil, mAlertLatency: nil, mTransaction: nil,
 		mBatches: {"model", "dispatch"}, mBatchItems: {"model"}, mCompute: {"model"}, mQueue: {"model"}, mQueueWindows: {"model"},
 		mInferSamples: {"model"}, mPadding: {"model"}, mInferInfo: {"model", "device"}, mBatchFailures: {"model"},
-		mLag: {"topic"}, mUnresolved: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mOtherPanels: nil,
+		mLag: {"topic"}, mUnresolved: {"topic"}, mRecords: {"topic", "direction"}, mLive: {"group"}, mFailures: {"group"}, mSnapshotErrors: {"group"}, mResized: {"topic"}, mOtherPanels: nil,
 		mIngestSamples: {"source"}, mIngestReads: {"source"}, mIngestLost: {"source"}, mLateness: {"source"}, mOldestWaiting: {"source"}, mSourceState: {"source", "state"}, mReadParts: {"outcome"}, mWithoutModel: {"reason"}, mUnsaved: {"topic"},
 		mSpool: {"source"}, mSpoolLimit: {"source"}, mSpoolRefusals: {"source"}, mReportsLost: nil,
 		mCPU: nil, mMemory: nil, mThreads: nil,

@@ -200,6 +200,7 @@ func (m *member) sized(topic string, partitions int32) {
 	m.sizes[topic] = partitions
 	m.mu.Unlock()
 	if known && before != partitions && !m.cfg.Stateless {
+		m.client.metrics.resized.WithLabelValues(m.cfg.Group, topic).Inc()
 		m.log.Error("the number of partitions has changed: records of one key are in two of them, and results of runs under way can't be relied on, FINAL ones neither; process these runs anew "+
 			"under another prefix (pore replay --into)", slog.String("topic", topic), slog.Int("before", int(before)), slog.Int("now", int(partitions)))
 	}

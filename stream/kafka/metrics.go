@@ -52,6 +52,7 @@ type metrics struct {
 	restorePhase *prometheus.HistogramVec
 	replayed     *prometheus.CounterVec
 	warm         *prometheus.CounterVec
+	resized      *prometheus.CounterVec
 
 	snapshotBytes  *prometheus.CounterVec
 	snapshotErrors *prometheus.CounterVec
@@ -104,7 +105,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		snapshotAt:     gauges("stream_snapshot_timestamp_seconds", "When the newest snapshot of an assigned partition was taken, in seconds since 1970.", "topic", "partition"),
 		unsaved: gauges("stream_unsaved_timestamp_seconds",
 			"Since when changes of an assigned partition's state are in no snapshot, in seconds since 1970; 0 if there are none. A restart repeats what came since.", "topic", "partition"),
-		warm:       counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
+		warm: counters("stream_warm_handovers_total", "Assigned partitions whose handler was kept from the generation before.", "group"),
+		resized: counters("stream_partition_changes_total",
+			"Times that the number of partitions of a topic has changed under a member whose handlers have state: results of runs under way can't be relied on.", "group", "topic"),
 		live:       gauges("stream_live_partitions", "Assigned partitions whose handler is live.", "group"),
 		unresolved: gauges("stream_unresolved_records", "Records handed to a handler whose effects are not yet durable.", "topic", "partition"),
 	}
@@ -115,7 +118,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		metric.Share(reg, &m.records), metric.Share(reg, &m.bytes), metric.Share(reg, &m.lag), metric.Share(reg, &m.lagAt), metric.Share(reg, &m.queueBytes),
 		metric.Share(reg, &m.retries), metric.Share(reg, &m.sessions),
 		metric.Share(reg, &m.transactions), metric.Share(reg, &m.transaction), metric.Share(reg, &m.fenced), metric.Share(reg, &m.rebalances), metric.Share(reg, &m.rebuilds),
-		metric.Share(reg, &m.failures), metric.Share(reg, &m.commitErrors), metric.Share(reg, &m.restore), metric.Share(reg, &m.restorePhase), metric.Share(reg, &m.replayed), metric.Share(reg, &m.warm),
+		metric.Share(reg, &m.failures), metric.Share(reg, &m.commitErrors), metric.Share(reg, &m.restore), metric.Share(reg, &m.restorePhase), metric.Share(reg, &m.replayed), metric.Share(reg, &m.warm), metric.Share(reg, &m.resized),
 		metric.Share(reg, &m.snapshotBytes), metric.Share(reg, &m.snapshotErrors), metric.Share(reg, &m.snapshotTime), metric.Share(reg, &m.snapshotAt), metric.Share(reg, &m.unsaved), metric.Share(reg, &m.live),
 		metric.Share(reg, &m.unresolved),
 	)

@@ -161,6 +161,7 @@ func TestAddedPartitionsAreRead(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(said.String(), "\n"), said.String())
 		assert.Contains(t, said.String(), "the number of partitions has changed: records of one key are in two of them")
 		assert.Contains(t, said.String(), "group=g topic=in before=2 now=3")
+		assert.InDelta(t, 1, testutil.ToFloat64(c.metrics.resized.WithLabelValues("g", "in")), 0)
 	})
 }
 
