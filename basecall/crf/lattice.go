@@ -480,17 +480,18 @@ type expConstants struct {
 	cube      float32         // 1/6
 	bias      int32           // of a float32's exponent
 	roots     [powers]float32 // 2^(b/powers)
-	part      float32         // 1/powers
+	shifted   [powers]uint32  // bits of the roots, less what the number of the root leaves below the exponent
 }
 
 var exp = func() expConstants {
 	const widest = math.Ln2 / powers / 2
 	c := expConstants{
 		least: minLogWeight, perPower: powers / math.Ln2, round: 3 << 22, high: 0x1.62p-4, low: math.Ln2/powers - 0x1.62p-4,
-		square: 0.5 + widest*widest/24, cube: 1.0 / 6, bias: 127, part: 1.0 / powers,
+		square: 0.5 + widest*widest/24, cube: 1.0 / 6, bias: 127,
 	}
 	for b := range c.roots {
 		c.roots[b] = float32(math.Exp2(float64(b) / powers))
+		c.shifted[b] = math.Float32bits(c.roots[b]) - uint32(b)<<20
 	}
 	return c
 }()

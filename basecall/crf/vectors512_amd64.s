@@ -13,26 +13,27 @@
 	OP         T, Z, Z
 
 // EXPONENTIAL leaves in V the exponentials of its numbers less TOP; T1 to T3 and Z15 are lost. Z16 to Z24 are constants. The product
-// that is taken away at once is exact, so that nothing is rounded otherwise than in Go.
+// that is taken away at once is exact, and so is what the power of two is multiplied by, the root instead of the result: nothing is
+// rounded otherwise than in Go.
 #define EXPONENTIAL(V, TOP, T1, T2, T3) \
 	VSUBPS       TOP, V, V      \
 	VMAXPS       Z16, V, V      \
 	VMULPS       Z17, V, T1     \
 	VADDPS       Z18, T1, T1    \
 	VSUBPS       Z18, T1, T2    \
-	VPERMPS      Z24, T1, T1    \
+	VPERMD       Z24, T1, Z15   \
+	VPSLLD       $20, T1, T1    \
+	VPADDD       Z15, T1, T1    \
 	VFNMADD231PS Z19, T2, V     \
 	VMULPS       Z20, T2, T3    \
 	VSUBPS       T3, V, V       \
-	VMULPS       Z23, T2, T2    \
 	VMULPS       Z22, V, T3     \
 	VADDPS       Z21, T3, T3    \
 	VMULPS       V, V, Z15      \
 	VMULPS       Z15, T3, T3    \
 	VADDPS       T3, V, V       \
 	VMULPS       T1, V, V       \
-	VADDPS       T1, V, V       \
-	VSCALEFPS    T2, V, V
+	VADDPS       T1, V, V
 
 // func weighAVX512(dst, x *float32, n int, stay float32, c *expConstants, ahead int) (top, weight float32, finite bool)
 TEXT ·weighAVX512(SB), NOSPLIT, $0-57
@@ -82,8 +83,7 @@ highest:
 	VBROADCASTSS   16(R8), Z20     // low part
 	VBROADCASTSS   20(R8), Z21     // the polynomial's coefficients
 	VBROADCASTSS   24(R8), Z22
-	VBROADCASTSS   64(R8), Z23     // 1/powers
-	VBROADCASTF64X4 32(R8), Z24    // the roots of two, twice
+	VBROADCASTF64X4 64(R8), Z24    // the roots of two, twice
 
 	EXPONENTIAL(Z14, Z13, Z1, Z2, Z3)
 	VMOVSS X14, weight+52(FP)
