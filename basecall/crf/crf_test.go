@@ -7,10 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/testenv"
 )
 
 func fixed(stay float32) *float32 { return &stay }
@@ -638,9 +642,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode reports nanoseconds per frame for the state spaces of ONT's
+// BenchmarkDecode reports nanoseconds per frame, by the clock and of processors, for the state spaces of ONT's
 // fast, hac and sup models. Scores that favour no sequence fill the beam; uncertain
-// ones are as real reads have them. "go" is without vector instructions.
+// ones are as real reads have them, decoded with each set of instructions.
 func BenchmarkDecode(b *testing.B) {
 	const frames = 1000
 	random := func() *rand.Rand { return rand.New(rand.NewPCG(9, 9)) }
@@ -655,31 +659,39 @@ func BenchmarkDecode(b *testing.B) {
 			name   string
 			width  int
 			scores func(Config) []float32
-			plain  bool
+			set    string // the processor's, if it is empty
 		}{
-			{"viterbi", 0, sure, false},
-			{"beam", 32, sure, false},
-			{"beam-unsure", 32, unsure, false},
-			{"beam-uncertain", 12, real, false},
-			{"beam-uncertain-go", 12, real, true},
+			{"viterbi", 0, sure, ""},
+			{"beam", 32, sure, ""},
+			{"beam-unsure", 32, unsure, ""},
+			{"beam-uncertain", 12, real, "AVX-512"},
+			{"beam-uncertain", 12, real, "AVX2"},
+			{"beam-uncertain", 12, real, "Go"},
 		} {
-			b.Run(fmt.Sprintf("states=%d/%s", 1<<(2*k), search.name), func(b *testing.B) {
+			b.Run(strings.TrimSuffix(fmt.Sprintf("states=%d/%s/%s", 1<<(2*k), search.name, search.set), "/"), func(b *testing.B) {
 				cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: search.width, BeamCut: 100}
 				scores := search.scores(cfg)
 				work := slices.Clone(scores)
 				d, err := NewDecoder(cfg)
 				require.NoError(b, err)
-				if search.plain {
-					d.lattice.instructions = instructions{}
+				if search.set != "" {
+					instructions, has := sets()[search.set]
+					if !has {
+						b.Skip("the processor has no " + search.set)
+					}
+					d.lattice.instructions = instructions
 				}
 				b.ReportAllocs()
+				cpu := testenv.ProcessorTime(b)
 				for b.Loop() {
 					copy(work, scores)
 					if _, err := d.Decode(work); err != nil {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/frames, "ns/frame")
+				perFrame := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(b.N) / frames }
+				b.ReportMetric(perFrame(b.Elapsed()), "ns/frame")
+				b.ReportMetric(perFrame(testenv.ProcessorTime(b)-cpu), "cpu-ns/frame")
 			})
 		}
 	}
