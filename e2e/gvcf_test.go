@@ -43,7 +43,7 @@ func TestGVCFOfStreamAndFile(t *testing.T) {
 			require.Equal(t, string(readFile(t, dir, want)), res.stdout, format)
 		}
 		for _, tt := range []struct{ flag, value, says string }{
-			{"--filter", `sample == "nobody"`, "the topic holds 0 samples"},
+			{"--filter", `sample == "nobody"`, "no sample has a call yet that --filter keeps"},
 			{"--gvcf-allele", "X", "want * or NON_REF"},
 		} {
 			res := pore(t, "consume", "--brokers", addr, "--topic-prefix", "kept.", "--format", "gvcf", "--ref", lambda("reference.fa"), tt.flag, tt.value)

@@ -481,6 +481,9 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 	if err != nil {
 		return nil, cli.Usagef("--filter: %w", err)
 	}
+	if err := checkMembers(program.Node()); err != nil {
+		return nil, err
+	}
 	return func(rec stream.Record) (bool, error) {
 		if stream.IsMarkerKey(rec.Key) {
 			return true, nil

@@ -173,3 +173,26 @@ func TestConsumeFiltersWhatItCan(t *testing.T) {
 	require.ErrorContains(t, r.err, "cannot fetch sites from <nil>")
 	require.ErrorContains(t, r.err, "write ?. behind it, as in call.motif?.sites")
 }
+
+// A filter that asks for what no event has is refused; everything else is left to each event.
+func TestFilterMembers(t *testing.T) {
+	for filter, missing := range map[string]string{
+		`sampel == "x"`:  "sampel",
+		`call.qaul > 30`: "call.qaul",
+		`status == "FINAL" && call?.motif?.sits > 3`: "call.motif.sits",
+		`call.qual.deep == 1`:                        "call.qual.deep",
+		`any(call.filters, # == "x") && samples`:     "samples",
+	} {
+		_, err := compileFilter(filter)
+		require.ErrorContains(t, err, "--filter: no event has a member "+missing+";", filter)
+	}
+	for _, filter := range []string{
+		`status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"`, `state == "DETECTED" && severity == "high"`, `state == "NEGATIVE" && final`,
+		`sample == "NAME"`, `variant.contig in ["a", "b"]`, `let q = call.qual; q > 3 and q < 9`, `"LowQual" in (call.filters ?? [])`, `call.filters[0] == "x"`, `any(haplotype ?? [], .gene == "x")`,
+		`any(haplotype ?? [], len(.terms) > 1)`, `thresholds.C > 0.5`, `stretch.pos < 100`, `provisional`, `call.motif?.sites > 3`, `evidence?.depth > 3 && consequence != nil`, `len(annotation.consequences ?? []) > 1`,
+		`annotation.known != nil`, `call["qual"] > 3`,
+	} {
+		_, err := compileFilter(filter)
+		require.NoError(t, err, filter)
+	}
+}
