@@ -95,6 +95,24 @@ func TestPythonConsumer(t *testing.T) {
 		require.Equal(t, "s1\tc\t2\tA\tG\tFINAL\tmissense_variant\ns2\tc\t3\tA\tG\tPROVISIONAL\tintron_variant\n", string(out))
 		require.Equal(t, len(broken), strings.Count(stderr.String(), "can't be read and is left out"), stderr.String())
 
+		// Where it can't write, it says so in a line, and commits nothing.
+		missing := filepath.Join(t.TempDir(), "missing", "state.sqlite")
+		for _, tt := range []struct{ args, out, want string }{
+			{"", "/dev/full", "writing variants: No space left on device\n"},
+			{"--follow " + missing, os.DevNull, "state file " + missing + ": unable to open database file\n"},
+		} {
+			cmd := exec.CommandContext(ctx, interpreter, append([]string{filepath.Join("..", "..", "docs", "consume", "consumer.py"), addr, topic}, strings.Fields(tt.args)...)...)
+			full, err := os.OpenFile(tt.out, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			var said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = full, &said
+			require.Error(t, cmd.Run())
+			require.NoError(t, full.Close())
+			lines := slices.DeleteFunc(strings.SplitAfter(said.String(), "\n"), func(l string) bool { return strings.Contains(l, "can't be read and is left out") })
+			require.Equal(t, tt.want, strings.Join(lines, ""))
+			require.Equal(t, 1, cmd.ProcessState.ExitCode())
+		}
+
 		// A follower prints each revision once, over a restart, and reports the run's end when all partitions have.
 		state := filepath.Join(t.TempDir(), "state.sqlite")
 		const group = "consumer-py-test"

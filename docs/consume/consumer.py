@@ -13,6 +13,7 @@ killed, never none: who writes to a database instead of a terminal does so in th
 import argparse
 import difflib
 import json
+import os
 import signal
 import sqlite3
 import sys
@@ -213,6 +214,11 @@ def main():
             follow(consumer, args.topic, sqlite3.connect(args.follow))
         else:
             snapshot(consumer, args.topic)
+    except sqlite3.Error as e:  # nothing is committed that isn't in the state: it comes again
+        sys.exit(f"state file {args.follow}: {e}")
+    except OSError as e:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer can't be written either
+        sys.exit(f"writing variants: {e.strerror}")
     finally:
         consumer.close()
 
