@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/porestream/porestream/simulate/eventalign"
 	"github.com/porestream/porestream/simulate/squiggle"
 )
 
@@ -33,11 +34,16 @@ type Calibration struct {
 	// Rounds is how often a profile is mended by published levels, ShippedRounds how often
 	// by ours.
 	Rounds, ShippedRounds int
-	// KeepWords leaves what words do as it is: bases that were decoded are too often wrong
-	// to say.
-	KeepWords bool
-	Log       io.Writer
+	// Decoded says that bases were decoded, and too often wrong to say what words do, which
+	// stays as it is, as do the changes' times and the shape of how long bases stay: a search
+	// splits long bases and passes over short ones, whatever the pore did, and quantiles that
+	// are moved by that come to be of no pore. Times get a factor.
+	Decoded bool
+	Log     io.Writer
 }
+
+// decodedOff is by how much, at most, a visit of a decoded base is off its level.
+const decodedOff = 1.2
 
 // damping is how much of a difference a round takes back: all of it would swing.
 const damping = 0.8
@@ -47,6 +53,10 @@ const damping = 0.8
 func (c *Calibration) Begin(p *squiggle.Profile) {
 	real := c.targets(c.Real)
 	p.Dwell, p.Noise, p.Change, p.ResidualPublished = real.dwell, real.steady, real.change, real.residual
+	p.Lasts, p.When = real.lasts, make([]float64, len(p.Change))
+	for i := range p.When {
+		p.When[i] = squiggle.QuantileAt(i)
+	}
 	for i := range p.Dwell {
 		p.Dwell[i] = max(p.Dwell[i], 0.02)
 		p.Noise[i] = max(p.Noise[i], 0.005)
@@ -54,7 +64,7 @@ func (c *Calibration) Begin(p *squiggle.Profile) {
 	flat := func(w word) []squiggle.Part {
 		return []squiggle.Part{{Offset: w.offset, Width: w.bases, Adds: make([]int16, 1<<(2*w.bases))}}
 	}
-	p.DwellWords, p.NoiseWords = flat(dwellWord(p.K)), flat(noiseWord(p.K))
+	p.DwellWords, p.NoiseWords, p.RiseWords = flat(dwellWord(p.K)), flat(noiseWord(p.K)), flat(noiseWord(p.K))
 	p.Residual = slices.Clone(p.ResidualPublished)
 	p.Correlation = c.Real.Quiet()
 	for i := range p.Correlation {
@@ -81,15 +91,24 @@ func (c *Calibration) Run(p *squiggle.Profile) error {
 			p.Correlation[i] = min(max(p.Correlation[i]+float64(damping*(want[i]-is[i])), 0), 0.95)
 		}
 		shift(p.ResidualPublished, real.residual, sim.residual)
-		stretch(p.Dwell, real.dwell, sim.dwell)
+		if c.Decoded { // what is further off was decoded wrongly
+			for i, v := range p.ResidualPublished {
+				p.ResidualPublished[i] = min(max(v, -decodedOff), decodedOff)
+			}
+		}
 		stretch(p.Noise, real.steady, sim.steady)
 		stretch(p.Change, real.change, sim.change)
-		smooth(p.Dwell)
-		smooth(p.Noise)
-		smooth(p.Change)
-		if !c.KeepWords {
-			c.words(p, m)
+		if c.Decoded {
+			scale(p.Dwell, real.dwell, sim.dwell)
+			continue
 		}
+		stretch(p.Dwell, real.dwell, sim.dwell)
+		stretch(p.Lasts, real.lasts, sim.lasts)
+		shift(p.When, real.when, sim.when)
+		for i := range p.When {
+			p.When[i], p.Lasts[i] = min(max(p.When[i], 0), 1), min(p.Lasts[i], 0.5)
+		}
+		c.words(p, m)
 	}
 	// Shipped levels are off the published ones, so less is left for visits.
 	for i := range less {
@@ -108,15 +127,24 @@ func (c *Calibration) Run(p *squiggle.Profile) error {
 }
 
 func (c *Calibration) report(round int, m *Measured) {
+	for _, d := range []struct {
+		of       string
+		real, is []float64
+	}{{"changes", c.Real.Changes, m.Changes}, {"steady", c.Real.Steady, m.Steady}, {"lasts", c.Real.Lasts, m.Lasts}, {"when", c.Real.When, m.When}, {"clear", c.Real.Clear, m.Clear}} {
+		fmt.Fprintf(c.Log, "%s %.3f, ", d.of, eventalign.KS(d.real, d.is))
+	}
 	fmt.Fprintf(c.Log, "round %d: %d bases, %d stretches left out, %+v, r %.4f, autocorrelation %.3f, of real reads %.3f, of quiet bases %.3f and %.3f\n",
 		round, len(m.Dwells), m.Left, Compare(c.Real, m), m.Correlation(), m.Autocorrelation(), c.Real.Autocorrelation(), m.Quiet(), c.Real.Quiet())
 }
 
 // targets are the quantiles of what was measured.
-type targets struct{ residual, steady, change, dwell []float64 }
+type targets struct{ residual, steady, change, lasts, when, dwell []float64 }
 
 func (c *Calibration) targets(m *Measured) targets {
-	return targets{Quantiles(m.Residuals, false), Quantiles(m.Steady, false), Quantiles(m.Changes, false), Quantiles(m.Clear, true)}
+	return targets{
+		Quantiles(m.Residuals, false), Quantiles(m.Steady, false), Quantiles(m.Changes, false), Quantiles(m.Lasts, false), Quantiles(m.When, false),
+		Quantiles(m.Clear, true),
+	}
 }
 
 // words mends what words do: by what is measured of them in real reads and not in
@@ -133,25 +161,24 @@ func (c *Calibration) words(p *squiggle.Profile, m *Measured) {
 	}
 	mend(p.DwellWords, realDwell, dwell)
 	mend(p.NoiseWords, realNoise, noise)
+	mend(p.RiseWords, c.Real.Turns(p.K), m.Turns(p.K))
 }
 
 // wordMost is the most that a word may add, in thousandths of a logarithm.
 const wordMost = 2000
 
-// smooth takes out of quantiles what rounds of a calibration put there and no pore does:
-// steps. Each is the mean, of logarithms, of those about it.
-func smooth(q []float64) {
-	const about, least = 8, 1e-3
-	was := slices.Clone(q)
-	for i := range q {
-		near := min(about, i, len(q)-1-i)
-		sum := 0.0
-		for _, v := range was[i-near : i+near+1] {
-			sum += math.Log(max(v, least))
+// smooth makes each value the mean of those about it: steps in what a round takes back are
+// of the few visits that were measured, and no pore's.
+func smooth(values []float64) []float64 {
+	const about = 8
+	out := make([]float64, len(values))
+	for i := range values {
+		near := min(about, i, len(values)-1-i)
+		for _, v := range values[i-near : i+near+1] {
+			out[i] += v / float64(2*near+1)
 		}
-		q[i] = math.Exp(sum / float64(2*near+1))
 	}
-	slices.Sort(q)
+	return out
 }
 
 // simulated measures simulated reads, by published levels or by ours.
@@ -204,11 +231,25 @@ func shift(q, want, is []float64) {
 // stretch does so with quantiles of what is positive, by ratios.
 func stretch(q, want, is []float64) {
 	const least = 0.02 // of a sample, and of a level: below that ratios say nothing
+	ratios := make([]float64, len(q))
 	for i := range q {
-		ratio := math.Pow(max(want[i], least)/max(is[i], least), damping)
-		q[i] *= min(max(ratio, 0.5), 2)
+		ratios[i] = math.Log(max(want[i], least) / max(is[i], least))
+	}
+	for i, ratio := range smooth(ratios) {
+		q[i] *= math.Exp(min(max(float64(damping*ratio), -math.Ln2), math.Ln2))
 	}
 	slices.Sort(q)
+}
+
+// scale gives all of them the same factor.
+func scale(q, want, is []float64) {
+	sum := 0.0
+	for i := range q {
+		sum += math.Log(want[i] / is[i])
+	}
+	for i := range q {
+		q[i] *= math.Exp(damping * sum / float64(len(q)))
+	}
 }
 
 // Between is how reads differ from each other.

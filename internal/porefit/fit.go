@@ -45,6 +45,7 @@ type Visit struct {
 	Mean    float64 // in levels
 	Samples int
 	Spread  float64 // standard deviation of the samples
+	Turn    int     // which way its level changes; see eventalign.Turn
 }
 
 // Measured is what a [Meter] measures in reads.
@@ -125,7 +126,7 @@ func (m *Measured) seen(fit eventalign.Fit, samples []float32, codes []uint32, b
 		for _, x := range samples[begins[i]:end] {
 			square += float64((float64(x) - mean) * (float64(x) - mean))
 		}
-		m.Visits = append(m.Visits, Visit{c, mean, end - begins[i], math.Sqrt(square / float64(max(end-begins[i]-1, 1)))})
+		m.Visits = append(m.Visits, Visit{c, mean, end - begins[i], math.Sqrt(square / float64(max(end-begins[i]-1, 1))), eventalign.Turn(samples[begins[i]:end])})
 	}
 }
 
@@ -372,6 +373,7 @@ type word struct{ offset, bases int }
 // dwellWord and noiseWord are the words that say most of times and of scatter. Of R10.4.1's
 // 9-mers they are five bases, from 3 and from 4 on: longer ones say as much of places that
 // weren't measured, shorter ones less.
+// What says most of the way in which levels change is the word that says most of scatter.
 func dwellWord(k int) word { return wordFrom(3, k) }
 func noiseWord(k int) word { return wordFrom(4, k) }
 
@@ -394,6 +396,24 @@ func (m *Measured) Words(k int) (dwell, noise []float64) {
 		m.words(k, noiseWord(k), func(v *Visit) (float64, bool) {
 			return math.Log(max(v.Spread, leastNoise)), v.Samples >= leastSamples
 		})
+}
+
+// Turns are the logarithms of the odds that a level that changes rises, by the word: drawn
+// towards what the middle of the word has, and that towards what all have.
+func (m *Measured) Turns(k int) []float64 {
+	of := func(v *Visit) (float64, bool) { return float64(v.Turn), v.Turn != 0 }
+	total, n := 0.0, 0.0
+	for i := range m.Visits {
+		if v, ok := of(&m.Visits[i]); ok {
+			total, n = total+v, n+1
+		}
+	}
+	out := m.words(k, noiseWord(k), of)
+	for code := range out {
+		most := 0.95 // one in forty: fewer can't be known of few visits
+		out[code] = 2 * math.Atanh(min(max(out[code]+total/max(n, 1), -most), most))
+	}
+	return out
 }
 
 func (m *Measured) words(k int, w word, of func(*Visit) (float64, bool)) []float64 {
@@ -459,6 +479,9 @@ func dot(a, b []float64) (sum float64) {
 // DecodedSamples is how long stretches are that are decoded.
 const DecodedSamples = 4000
 
+// DecodedStretches is how many of a read are decoded, of which a fit has every second one.
+const DecodedStretches = 20
+
 // OpenTable reads a table of levels.
 func OpenTable(path string) (*squiggle.Model, error) {
 	f, err := os.Open(path)
@@ -473,24 +496,59 @@ func OpenTable(path string) (*squiggle.Model, error) {
 	return m, nil
 }
 
-// Pieces cuts letters into codes of so many bases each, without those that have others
-// than A, C, G and T, spread over all of it.
-func Pieces(letters []byte, bases int) [][]byte {
-	const most = 400
-	var out [][]byte
-	for i := range most {
-		at := i * (len(letters) - bases) / most
-		piece := make([]byte, 0, bases)
-		for _, c := range letters[at : at+bases] {
-			if code := strings.IndexByte("ACGT", c&^0x20); code >= 0 {
-				piece = append(piece, byte(code))
+// PieceBases is how many bases a simulated read has whose measurements are compared: so few
+// that there are hundreds of reads, as each has a speed of its own.
+const PieceBases = 500
+
+// Pieces cuts bases into pieces of [PieceBases]; a rest is left out.
+func Pieces(stretches []Stretch) (out [][]byte) {
+	for _, s := range stretches {
+		for piece := range slices.Chunk(s.Bases, PieceBases) {
+			if len(piece) == PieceBases {
+				out = append(out, piece)
 			}
 		}
-		if len(piece) == bases {
+	}
+	return out
+}
+
+// HumanGC is the share of G and C in the human genome.
+const HumanGC = 0.41
+
+// Places are pieces from all over a sequence of letters, of codes, that have about so much
+// of G and C: what words do to times and scatter makes distributions differ between pieces
+// of another composition.
+func Places(letters []byte, gc float64) (out [][]byte) {
+	const most, about = 1600, 0.04
+	for i := range most {
+		at := i * (len(letters) - PieceBases) / most
+		piece, strong := make([]byte, 0, PieceBases), 0
+		for _, c := range letters[at : at+PieceBases] {
+			if code := strings.IndexByte("ACGT", c&^0x20); code >= 0 {
+				piece = append(piece, byte(code))
+				if code == 1 || code == 2 {
+					strong++
+				}
+			}
+		}
+		if len(piece) == PieceBases && math.Abs(float64(strong)/PieceBases-gc) <= about {
 			out = append(out, piece)
 		}
 	}
 	return out
+}
+
+// Alternate deals what comes to one and to another in turn: to a fit, and to what it is
+// held against.
+func Alternate[T any](all []T) (even, odd []T) {
+	for i, one := range all {
+		if i%2 == 0 {
+			even = append(even, one)
+		} else {
+			odd = append(odd, one)
+		}
+	}
+	return even, odd
 }
 
 // Agreement is Pearson's r of two models' levels.

@@ -44,12 +44,12 @@ func models(t testing.TB, profile string, table *squiggle.Model) map[string]*squ
 }
 
 // human are pieces of a human chromosome which profiles were not fitted with.
-func human(t testing.TB, bases int) [][]byte {
+func human(t testing.TB) [][]byte {
 	t.Helper()
 	g, err := genome.Load(filepath.Join(shared, "human-chr11-2mb/chr11_2M.fa.gz"))
 	require.NoError(t, err)
-	seq := g.Contigs[0].Seq
-	return Pieces(seq[len(seq)/2:], bases)
+	_, out := Alternate(Places(g.Contigs[0].Seq, HumanGC))
+	return out
 }
 
 var prometh4 = squiggle.Converter{Offset: -265, Scale: 0.1462, Max: 2047}
@@ -67,7 +67,7 @@ func TestSimulated4kHzIsLikeReal(t *testing.T) {
 	require.Greater(t, real.Correlation(), 0.975)
 	for name, m := range models(t, "r10.4.1-4khz", table) {
 		t.Run(name, func(t *testing.T) {
-			reads, err := Simulate(m, squiggle.Typical(), human(t, 500)[:100], 4000, prometh4)
+			reads, err := Simulate(m, squiggle.Typical(), Pieces(stretches), 4000, prometh4)
 			require.NoError(t, err)
 			made, err := meter.Known(reads)
 			require.NoError(t, err)
@@ -80,11 +80,16 @@ func TestSimulated4kHzIsLikeReal(t *testing.T) {
 			for lag, want := range real.Quiet() {
 				require.InDelta(t, want, made.Quiet()[lag], 0.05)
 			}
+			// Where they are loud, it is for a few samples, as in the real reads.
+			for lag, want := range real.Autocorrelation() {
+				require.InDelta(t, want, made.Autocorrelation()[lag], 0.1)
+			}
 			// What words do to times and scatter is in the simulated reads as in the real ones.
 			dwell, noise := real.Words(9)
 			madeDwell, madeNoise := made.Words(9)
 			require.Greater(t, agreement(dwell, madeDwell), 0.7)
 			require.Greater(t, agreement(noise, madeNoise), 0.7)
+			require.Greater(t, agreement(real.Turns(9), made.Turns(9)), 0.7)
 		})
 	}
 	// By levels alone, the bases of the reads can be decoded from simulated current as
@@ -92,7 +97,7 @@ func TestSimulated4kHzIsLikeReal(t *testing.T) {
 	few := Shorten(stretches[:5], 2500)
 	real, err = meter.Decoded(few)
 	require.NoError(t, err)
-	reads, err := Simulate(models(t, "r10.4.1-4khz", table)["shipped levels"], squiggle.Typical(), human(t, 500)[:5], 7, prometh4)
+	reads, err := Simulate(models(t, "r10.4.1-4khz", table)["shipped levels"], squiggle.Typical(), Pieces(stretches)[:5], 7, prometh4)
 	require.NoError(t, err)
 	made, err := meter.Decoded(Shorten(reads, 2500))
 	require.NoError(t, err)
@@ -131,11 +136,12 @@ func TestSimulated5kHzIsLikeReal(t *testing.T) {
 	require.NoError(t, err)
 	maps.Copy(reads, more)
 	require.Len(t, reads, 4)
-	real, err := meter.Decoded(Cut(reads, DecodedSamples, 7))
+	_, stretches := Alternate(Cut(reads, DecodedSamples, DecodedStretches))
+	real, err := meter.Decoded(stretches)
 	require.NoError(t, err)
 	for name, m := range models(t, "r10.4.1-5khz", table) {
 		t.Run(name, func(t *testing.T) {
-			reads, err := Simulate(m, squiggle.Typical(), human(t, 500)[:20], 5000, squiggle.Converter{Offset: -265, Scale: 0.18707, Max: 2047})
+			reads, err := Simulate(m, squiggle.Typical(), human(t)[:30], 5000, squiggle.Converter{Offset: -265, Scale: 0.18707, Max: 2047})
 			require.NoError(t, err)
 			made, err := meter.Decoded(Shorten(reads, DecodedSamples))
 			require.NoError(t, err)
@@ -143,7 +149,8 @@ func TestSimulated5kHzIsLikeReal(t *testing.T) {
 			t.Logf("%d real bases, %d simulated: %+v; r %.4f and %.4f; autocorrelation %.3f and %.3f", len(real.Dwells), len(made.Dwells), d,
 				real.Correlation(), made.Correlation(), real.Autocorrelation(), made.Autocorrelation())
 			near(t, d)
-			require.InDelta(t, real.Correlation(), made.Correlation(), 0.01)
+			// Stretches of the same reads differ by 0.005 among themselves.
+			require.InDelta(t, real.Correlation(), made.Correlation(), 0.02)
 		})
 	}
 }
@@ -157,7 +164,7 @@ func TestDistancesDistinguishOtherPores(t *testing.T) {
 	m, err := p.Apply(table, true)
 	require.NoError(t, err)
 	measured := func(tuning squiggle.Tuning) *Measured {
-		reads, err := Simulate(m, tuning, human(t, 500)[:20], 1, prometh4)
+		reads, err := Simulate(m, tuning, human(t)[:20], 1, prometh4)
 		require.NoError(t, err)
 		out, err := meter.Known(reads)
 		require.NoError(t, err)

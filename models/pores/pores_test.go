@@ -32,8 +32,8 @@ func TestOpen(t *testing.T) {
 func TestGoldenFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"r10.4.1-9mer.levels":  "d08c9d9b76ed46fa",
-		"r10.4.1-4khz.profile": "ce4730a35061ed6d",
-		"r10.4.1-5khz.profile": "2a8d6419034a0835",
+		"r10.4.1-4khz.profile": "f530ebafa0818b6a",
+		"r10.4.1-5khz.profile": "aec5943f19d67eef",
 	} {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)

@@ -78,7 +78,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 	if err := os.WriteFile(filepath.Join(out, "r10.4.1-9mer.levels"), levels.AppendText(nil), 0o644); err != nil {
 		return err
 	}
-	pieces, err := sequences(filepath.Join(data, "human-chr11-2mb"))
+	places, err := sequences(filepath.Join(data, "human-chr11-2mb"))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func run(data, out string, keep bool, log io.Writer) error {
 	p4.Name = "r10.4.1-4khz"
 	p4.Source = []string{fmt.Sprintf("%d bases of 14 reads of human DNA, PromethION FLO-PRO114M, SQK-LSK114, of Remora's tests (ONT Public Licence), aligned to their own sequence; statistics, no reads", len(slow.Dwells))}
 	c := porefit.Calibration{
-		Real: slow, Measure: meter.Known, Published: published, Shipped: shipped, Sequences: pieces[:180], Rounds: 6, ShippedRounds: 6, Log: log,
+		Real: slow, Measure: meter.Known, Published: published, Shipped: shipped, Sequences: porefit.Pieces(labelled), Rounds: 6, ShippedRounds: 6, Log: log,
 		Converter: squiggle.Converter{Offset: -265, Scale: 0.1462, Max: 2047},
 	}
 	if keep {
@@ -115,12 +115,12 @@ func run(data, out string, keep bool, log io.Writer) error {
 	b := fast.Spread()
 	fmt.Fprintf(log, "5 kHz: %d bases, %d stretches left out, r %.4f, %+v\n", len(fast.Dwells), fast.Left, fast.Correlation(), b)
 	p5 := p4
-	p5.Name, p5.SampleRate, p5.CentrePA, p5.ScalePA = "r10.4.1-5khz", 5000, b.Centre, b.Scale
+	p5.Name, p5.SampleRate, p5.CentrePA, p5.ScalePA, p5.SpeedSpread = "r10.4.1-5khz", 5000, b.Centre, b.Scale, b.SpeedSpread
 	p5.Source = []string{
 		fmt.Sprintf("%d bases of 4 reads of HG002, PromethION FLO-PRO114M, SQK-LSK114, aligned to what the published levels decode them to; statistics, no reads", len(fast.Dwells)),
-		"how reads differ, drift, the beginning of reads, and by how much less shipped levels leave to visits: as r10.4.1-4khz",
+		"how reads differ but for their speed, drift, the beginning of reads, the shape of times and of changes, and by how much less shipped levels leave to visits: as r10.4.1-4khz",
 	}
-	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise, &p5.Change} {
+	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise, &p5.Change, &p5.Lasts, &p5.When} {
 		*q = slices.Clone(*q)
 	}
 	for i := range p5.Dwell {
@@ -133,8 +133,8 @@ func run(data, out string, keep bool, log io.Writer) error {
 		}
 		p5.Dwell, p5.Residual, p5.ResidualPublished, p5.Noise, p5.Change, p5.Correlation = begin.Dwell, begin.Residual, begin.ResidualPublished, begin.Noise, begin.Change, begin.Correlation
 	}
-	c.KeepWords = true
-	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, pieces[:40], 5, 0, 0.18707
+	c.Decoded = true
+	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, places[:min(60, len(places))], 5, 0, 0.18707
 	return fit(&c, &p5, out)
 }
 
@@ -170,10 +170,12 @@ func decoded(meter *porefit.Meter, data string) (*porefit.Measured, error) {
 		return nil, err
 	}
 	maps.Copy(reads, more)
-	return meter.Decoded(porefit.Cut(reads, porefit.DecodedSamples, 10))
+	// The others of these stretches are what the profile is held against.
+	stretches, _ := porefit.Alternate(porefit.Cut(reads, porefit.DecodedSamples, porefit.DecodedStretches))
+	return meter.Decoded(stretches)
 }
 
-// sequences are pieces of a genome.
+// sequences are every second of a genome's pieces.
 func sequences(dir string) ([][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.fa*"))
 	if err != nil || len(files) == 0 {
@@ -183,9 +185,9 @@ func sequences(dir string) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := porefit.Pieces(g.Contigs[0].Seq, 500)
-	if len(out) < 180 {
+	out, _ := porefit.Alternate(porefit.Places(g.Contigs[0].Seq, porefit.HumanGC))
+	if len(out) < 30 {
 		return nil, errors.New("too short a genome")
 	}
-	return slices.Clip(out), nil
+	return out, nil
 }

@@ -198,6 +198,48 @@ func float32s(values []float64) []float32 {
 	return out
 }
 
+// A base's level is another one for a while: by so much, for as long and then when it was
+// made to be, either way, and the rest of the scatter is what noise was added.
+func TestChanges(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	base := func(by float64, first, long, samples int) []float32 {
+		out := make([]float32, samples)
+		for i := range out {
+			out[i] = float32(1 + 0.02*rnd.NormFloat64())
+			if i >= first && i < first+long {
+				out[i] += float32(by)
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		by                   float64
+		first, long, samples int
+	}{{0.5, 5, 4, 20}, {-0.5, 5, 4, 20}, {0.5, 0, 3, 14}, {-0.8, 28, 2, 30}, {0.4, 10, 24, 60}} {
+		samples := base(c.by, c.first+1, c.long, c.samples+2) // but for the first and the last
+		by, first, long, rest := changed(samples[1 : len(samples)-1])
+		require.InDelta(t, c.by, by, 0.04)
+		require.Equal(t, [2]int{c.first, c.long}, [2]int{first, long})
+		require.InDelta(t, 0.02, rest, 0.012)
+	}
+	require.Equal(t, 1, Turn(base(0.5, 6, 4, 22)))
+	require.Equal(t, -1, Turn(base(-0.5, 6, 4, 22)))
+	require.Equal(t, 0, Turn(base(0.1, 6, 4, 22)), "hardly")
+	require.Equal(t, 0, Turn(base(0.5, 2, 4, 11)), "too few samples")
+
+	var s Statistics
+	samples := slices.Concat(base(0, 0, 0, 4*20), base(0.5, 11, 4, 22), base(0, 0, 0, 4*20))
+	levels, begins := make([]float32, 9), make([]int, 9)
+	for i := range levels {
+		levels[i], begins[i] = 1, 20*i+min(2, max(0, 2*(i-4)))
+	}
+	s.Add(samples, levels, begins)
+	require.Len(t, s.Changes, 1)
+	require.InDelta(t, 0.5, s.Changes[0], 0.04)
+	require.InDelta(t, 4./20, s.Lasts[0], 1e-9)
+	require.InDelta(t, 10./16, s.When[0], 1e-9)
+}
+
 func TestKS(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64

@@ -80,6 +80,10 @@ const (
 	changeSamples = 12
 	// A level is far from another one by so much.
 	clearStep = 0.5
+	// A level changes clearly by so much: noise alone rarely looks like it.
+	clearChange = 0.3
+	// mostChanged is the longest change that is measured, in samples.
+	mostChanged = 24
 	// outlier is how many robust standard deviations off a base is left out of a fit.
 	outlier = 4
 	// edgeBases are left out at both ends of an alignment, which its bounds decide.
@@ -162,9 +166,12 @@ type Statistics struct {
 	Spreads   []float64 // of bases of four samples or more: their standard deviation
 	Dwells    []float64 // of each base: its samples
 	// Of bases of twelve samples or more, without the first and the last sample: by how
-	// much the level changes at the sample where it changes most, and the standard
+	// much the level is another one for a while, at most half of the base, and the standard
 	// deviation about the two levels.
 	Changes, Steady []float64
+	// Of those among them whose level changes by clearChange or more: for which part of the
+	// samples, and which part of the others has passed before.
+	Lasts, When []float64
 	// Clear are the samples of bases whose level is far from those of both neighbours: where
 	// levels are near each other, borders of bases are where noise has put them.
 	Clear []float64
@@ -196,32 +203,59 @@ func (s *Statistics) Add(samples, levels []float32, begins []int) {
 		}
 		s.correlate(of)
 		if len(of) >= changeSamples {
-			by, rest := changed(of[1 : len(of)-1])
+			inner := of[1 : len(of)-1]
+			by, first, long, rest := changed(inner)
+			by = math.Abs(by)
 			s.Changes, s.Steady = append(s.Changes, by), append(s.Steady, rest)
+			if by >= clearChange {
+				s.Lasts = append(s.Lasts, float64(long)/float64(len(inner)))
+				s.When = append(s.When, float64(first)/float64(len(inner)-long))
+			}
 		}
 	}
 }
 
-// changed cuts samples in two, so that their deviations from two means are the least, and
-// returns by how much the means differ and the standard deviation about them.
-func changed(samples []float32) (by, rest float64) {
+// changed finds the samples in a row that differ most from the others, at most half of them
+// and at most mostChanged: so that deviations from the two means are the least. It returns by
+// how much they are above the others, the first of them and how many there are, and the
+// standard deviation about the two means.
+func changed(samples []float32) (by float64, first, long int, rest float64) {
 	n := float64(len(samples))
-	total, square := 0.0, 0.0
-	for _, x := range samples {
-		total += float64(x)
+	sums := make([]float64, len(samples)+1)
+	square := 0.0
+	for i, x := range samples {
+		sums[i+1] = sums[i] + float64(x)
 		square += float64(float64(x) * float64(x))
 	}
-	square -= total * total / n // about the mean
-	most, sum := 0.0, 0.0
-	for i, x := range samples[:len(samples)-1] {
-		sum += float64(x)
-		k := float64(i + 1)
-		d := sum/k - (total-sum)/(n-k)
-		if between := d * d * k * (n - k) / n; between > most {
-			most, by = between, math.Abs(d)
+	mean := sums[len(samples)] / n
+	square -= float64(mean * mean * n)
+	most := 0.0
+	for l := 1; l <= min(len(samples)/2, mostChanged); l++ {
+		k := float64(l)
+		scale := n / (k * (n - k))
+		for i := 0; i+l <= len(samples); i++ {
+			d := sums[i+l] - sums[i] - float64(k*mean)
+			if between := d * d * scale; between > most {
+				most, by, first, long = between, float64(d*scale), i, l
+			}
 		}
 	}
-	return by, math.Sqrt(max(square-most, 0) / (n - 2))
+	return by, first, long, math.Sqrt(max(square-most, 0) / (n - 2))
+}
+
+// Turn says which way the level of a base changes: 1 up, -1 down, and 0 if it doesn't
+// clearly or the base has too few samples.
+func Turn(samples []float32) int {
+	if len(samples) < changeSamples {
+		return 0
+	}
+	switch by, _, _, _ := changed(samples[1 : len(samples)-1]); {
+	case by >= clearChange:
+		return 1
+	case by <= -clearChange:
+		return -1
+	}
+	return 0
 }
 
 func (s *Statistics) correlate(of []float32) {

@@ -61,8 +61,10 @@ type Pore struct {
 	// dwell, residual and scatter are the model's distributions of visits, where it has
 	// them: of samples, of what a visit's level is off its k-mer's, and of noise.
 	dwell, residual, scatter *drawn
-	// change is by how much a visit's level changes within it; nil: not at all.
-	change *drawn
+	// change is by how much a visit's level changes within it, nil if not at all; lasts for
+	// which part of it, nil if to the visit's end; and when which part of the rest passes
+	// before.
+	change, lasts, when *drawn
 	// open is how an open pore and a strand that is held still move, in units of levels.
 	open, still float64
 }
@@ -73,6 +75,7 @@ type row struct {
 	dwell               float64 // samples
 	shape, location     float64 // of its distribution
 	slow, loud          float64 // factors on a profile's times and scatter
+	rise                float64 // chance that a level that changes rises
 }
 
 // NewPore prepares a model.
@@ -128,6 +131,10 @@ func (p *Pore) draw() {
 		for i := range p.rows {
 			p.rows[i].slow = math.Exp(float64(sumOf(w.dwell, p.model.K, i) * t.Dwell / typical.Dwell))
 			p.rows[i].loud = math.Exp(sumOf(w.noise, p.model.K, i))
+			p.rows[i].rise = 1 / (1 + math.Exp(-sumOf(w.rise, p.model.K, i)))
+		}
+		if len(w.lasts) > 0 {
+			p.lasts, p.when = newDrawn(w.lasts, 1), newDrawn(w.when, 1)
 		}
 	}
 	p.still = p.scatter.at(0.25)
@@ -394,7 +401,17 @@ func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16
 		if m.pore.change == nil {
 			p.pass(level, noise, begin, end)
 		} else {
-			p.change(level, noise, float64(m.pore.change.at(p.rnd.Float64())*row.loud*r.noise), begin, end)
+			by, when := float64(m.pore.change.at(p.rnd.Float64())*row.loud*r.noise), p.rnd.Float64()
+			if p.rnd.Float64() >= row.rise {
+				by = -by
+			}
+			from, to := begin+float64(when*(end-begin)), end
+			if m.pore.lasts != nil {
+				long := float64(m.pore.lasts.at(p.rnd.Float64()) * (end - begin))
+				from = begin + float64(m.pore.when.at(when)*(end-begin-long))
+				to = from + long
+			}
+			p.change(level, noise, by, from, to, begin, end)
 		}
 		begin = end
 	}
@@ -418,17 +435,15 @@ type painter struct {
 	rnd        *rand.Rand
 }
 
-// change writes a level that changes once, at any moment of its visit and either way. The
-// visit's mean stays.
-func (p *painter) change(level, noise, by, begin, end float64) {
-	when := float64(p.rnd.Float64())
-	if p.rnd.Uint64()&1 == 0 {
-		by = -by
+// change writes a level that is another one by so much from one moment of its visit to
+// another. The visit's mean stays.
+func (p *painter) change(level, noise, by, from, to, begin, end float64) {
+	level -= float64(by * (to - from) / (end - begin))
+	p.pass(level, noise, begin, from)
+	p.pass(level+by, noise, from, to)
+	if to < end {
+		p.pass(level, noise, to, end)
 	}
-	middle := begin + float64(when*(end-begin))
-	first := level + float64(by*(1-when))
-	p.pass(first, noise, begin, middle)
-	p.pass(first-by, noise, middle, end)
 }
 
 // pass writes a level from one moment to another, both in samples.

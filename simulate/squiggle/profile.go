@@ -44,6 +44,14 @@ type Profile struct {
 	// of format 1 have none of the three.
 	Change                 []float64
 	DwellWords, NoiseWords []Part
+
+	// Lasts is for which part of a visit its level is changed, before it is again what it was,
+	// and When which part of the rest has passed before, as quantiles;
+	// RiseWords are how likely it rises rather than falls: the logarithm of the odds, as
+	// parts of the k-mer. Profiles of formats 1 and 2 have none of the three: a change lasts
+	// to the visit's end, comes at any moment, and goes either way as often.
+	Lasts, When []float64
+	RiseWords   []Part
 }
 
 // QuantileAt is the share of visits below quantile i of a profile, 0 <= i < Quantiles.
@@ -55,9 +63,9 @@ const Quantiles = 129
 const (
 	profileMagic = "porestream-pore-profile"
 	levelsMagic  = "porestream-pore-levels"
-	// The format's versions: all visits alike, or with words and with changes of level
-	// within a visit.
-	formatPlain, formatWords = "1", "2"
+	// The format's versions: all visits alike; with words and with changes of level within a
+	// visit; and with how long these last, when they come and which way they go.
+	formatPlain, formatWords, formatTurns = "1", "2", "3"
 	// maxProfileBytes bounds a profile's line and maxParts a table's parts.
 	maxProfileBytes = 1 << 20
 	maxParts        = 64
@@ -99,24 +107,30 @@ func (p *Profile) fields(format string) []field {
 		{"residual_published", table(&p.ResidualPublished), -maxLevel, maxLevel},
 		{"noise", table(&p.Noise), 0, maxLevel},
 	}
-	if format == formatWords {
+	if format != formatPlain {
 		f = append(f, field{"change", table(&p.Change), 0, maxLevel})
+	}
+	if format == formatTurns {
+		f = append(f, field{"lasts", table(&p.Lasts), 0, 1}, field{"when", table(&p.When), 0, 1})
 	}
 	return f
 }
 
 // format is the version that a profile is written in.
 func (p *Profile) format() string {
-	if len(p.Change) == 0 {
+	switch {
+	case len(p.Change) == 0:
 		return formatPlain
+	case len(p.Lasts) == 0:
+		return formatWords
 	}
-	return formatWords
+	return formatTurns
 }
 
 // ReadProfile reads a profile: lines of a key and its values, separated by tabs, in this
 // order and all there. Lines that begin with # and empty ones are left out.
 //
-//	porestream-pore-profile  the format's version, 1 or 2
+//	porestream-pore-profile  the format's version, 1 to 3
 //	name, chemistry          text
 //	source                   text; any number of such lines
 //	k, centre, sample_rate   whole numbers
@@ -129,14 +143,16 @@ func (p *Profile) format() string {
 //	dwell, residual, residual_published, noise
 //	                         129 quantiles each, at (1 − cos(π i/128))/2, which don't fall
 //	change                   from format 2 on: likewise
+//	lasts, when              from format 3 on: likewise
 //	dwell_word, noise_word   from format 2 on: offset, width, and what each of the 4^width
 //	                         combinations of bases adds to the logarithm, in thousandths;
 //	                         any number of such lines
+//	rise_word                from format 3 on: likewise, to the logarithm of the odds
 //
 // [Profile] has what they mean.
 func ReadProfile(r io.Reader) (*Profile, error) {
 	p := new(Profile)
-	in := newRecords(r, profileMagic, formatPlain, formatWords)
+	in := newRecords(r, profileMagic, formatPlain, formatWords, formatTurns)
 	for _, f := range []struct {
 		key string
 		to  *string
@@ -153,8 +169,11 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	for _, f := range p.fields(in.format) {
 		in.numbers(f)
 	}
-	if in.format == formatWords {
+	if in.format != formatPlain {
 		p.DwellWords, p.NoiseWords = in.parts("dwell_word", p.K), in.parts("noise_word", p.K)
+	}
+	if in.format == formatTurns {
+		p.RiseWords = in.parts("rise_word", p.K)
 	}
 	if err := in.done(); err != nil {
 		return nil, fmt.Errorf("reading a pore profile: %w", err)
@@ -162,7 +181,7 @@ func ReadProfile(r io.Reader) (*Profile, error) {
 	for _, t := range []struct {
 		key string
 		q   []float64
-	}{{"dwell", p.Dwell}, {"residual", p.Residual}, {"residual_published", p.ResidualPublished}, {"noise", p.Noise}, {"change", p.Change}} {
+	}{{"dwell", p.Dwell}, {"residual", p.Residual}, {"residual_published", p.ResidualPublished}, {"noise", p.Noise}, {"change", p.Change}, {"lasts", p.Lasts}, {"when", p.When}} {
 		if !slices.IsSorted(t.q) {
 			return nil, fmt.Errorf("reading a pore profile: %s: quantiles that fall", t.key)
 		}
@@ -193,7 +212,8 @@ func (p *Profile) AppendText(dst []byte) []byte {
 		}
 		dst = append(dst, '\n')
 	}
-	return appendParts(appendParts(dst, "dwell_word", p.DwellWords), "noise_word", p.NoiseWords)
+	dst = appendParts(appendParts(dst, "dwell_word", p.DwellWords), "noise_word", p.NoiseWords)
+	return appendParts(dst, "rise_word", p.RiseWords)
 }
 
 // Apply gives a table's levels the visits of a profile. Levels are brought to mean 0 and
@@ -225,7 +245,7 @@ func (p *Profile) Apply(m *Model, published bool) (*Model, error) {
 		visits: &visits{dwell: p.Dwell, residual: p.Residual, noise: p.Noise},
 	}
 	if len(p.Change) > 0 {
-		out.visits.words = &words{change: p.Change, dwell: p.DwellWords, noise: p.NoiseWords}
+		out.visits.words = &words{change: p.Change, lasts: p.Lasts, when: p.When, dwell: p.DwellWords, noise: p.NoiseWords, rise: p.RiseWords}
 	}
 	if published {
 		out.visits.residual = p.ResidualPublished
@@ -246,8 +266,8 @@ type visits struct {
 
 // words are what a profile knows of a visit from its bases, and how visits change.
 type words struct {
-	change       []float64
-	dwell, noise []Part
+	change, lasts, when []float64
+	dwell, noise, rise  []Part
 }
 
 // sumOf is what parts make of a k-mer, in whole units.
@@ -409,7 +429,7 @@ func newRecords(r io.Reader, magic string, formats ...string) *records {
 	in.advance()
 	in.format = in.next(magic, 1)[0]
 	if in.err == nil && !slices.Contains(formats, in.format) {
-		in.fail(fmt.Errorf("%s is %q: this program reads format %s", magic, clip(in.format), strings.Join(formats, " and ")))
+		in.fail(fmt.Errorf("%s is %q: this program reads format %s", magic, clip(in.format), strings.Join(formats, ", ")))
 	}
 	return in
 }

@@ -46,6 +46,18 @@ func toyWords() *Profile {
 	return p
 }
 
+// toyTurns is the toy profile with words and with changes that last for a tenth to three tenths
+// of a visit, in the second half of the visit's rest: up where C is in the middle, mostly down elsewhere.
+func toyTurns() *Profile {
+	p := toyWords()
+	for i := range Quantiles {
+		p.Lasts = append(p.Lasts, 0.1+0.2*QuantileAt(i))
+		p.When = append(p.When, 0.5+0.5*QuantileAt(i))
+	}
+	p.RiseWords = []Part{{Offset: 1, Width: 1, Adds: []int16{-1099, 9000, -1099, -1099}}}
+	return p
+}
+
 // toyLevels are levels of 3-mers by each base and each pair.
 func toyLevels() *Parts {
 	t := &Parts{Source: []string{"made up"}, K: 3}
@@ -84,6 +96,16 @@ func TestProfileAndLevelsRoundTrip(t *testing.T) {
 	require.Contains(t, string(text), "porestream-pore-profile\t2\n")
 	require.True(t, strings.HasSuffix(string(text), "dwell_word\t0\t1\t0\t0\t0\t405\nnoise_word\t1\t1\t0\t0\t-693\t0\n"))
 
+	text = toyTurns().AppendText(nil)
+	p, err = ReadProfile(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(p.AppendText(nil)))
+	require.Equal(t, toyTurns().RiseWords, p.RiseWords)
+	require.Contains(t, string(text), "porestream-pore-profile\t3\n")
+	require.Contains(t, string(text), "\nlasts\t0.1\t")
+	require.Contains(t, string(text), "\nwhen\t0.5\t")
+	require.True(t, strings.HasSuffix(string(text), "\nrise_word\t1\t1\t-1099\t9000\t-1099\t-1099\n"))
+
 	text = toyLevels().AppendText(nil)
 	l, err := ReadParts(bytes.NewReader(text))
 	require.NoError(t, err)
@@ -97,11 +119,11 @@ func TestProfileAndLevelsRoundTrip(t *testing.T) {
 }
 
 func TestReadProfileRefuses(t *testing.T) {
-	good, worded := string(toyProfile().AppendText(nil)), string(toyWords().AppendText(nil))
+	good, worded, turning := string(toyProfile().AppendText(nil)), string(toyWords().AppendText(nil)), string(toyTurns().AppendText(nil))
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":        {"", "line 1: the file ends, want porestream-pore-profile"},
 		"another file":   {"kmer\tmean\n", `line 1: "kmer", want porestream-pore-profile`},
-		"another format": {strings.Replace(good, "profile\t1", "profile\t3", 1), `porestream-pore-profile is "3": this program reads format 1 and 2`},
+		"another format": {strings.Replace(good, "profile\t1", "profile\t4", 1), `porestream-pore-profile is "4": this program reads format 1, 2, 3`},
 		"no name":        {strings.Replace(good, "name\ttoy-1khz\n", "", 1), `"chemistry", want name`},
 		"a bad rate":     {strings.Replace(good, "sample_rate\t1000", "sample_rate\tfast", 1), `line 8: sample_rate is "fast", want a number from 100`},
 		"no scale":       {strings.Replace(good, "scale_pa\t21", "scale_pa\t0", 1), "scale_pa is 0"},
@@ -117,6 +139,10 @@ func TestReadProfileRefuses(t *testing.T) {
 		"a long word":    {strings.Replace(worded, "dwell_word\t0\t1", "dwell_word\t3\t1", 1), `dwell_word: offset "3" and width "1": want bases within the 3`},
 		"a short word":   {strings.Replace(worded, "noise_word\t1\t1", "noise_word\t1\t2", 1), "noise_word: 4 values, want 16"},
 		"words' order":   {worded + "dwell_word\t0\t1\t0\t0\t0\t0\n", `"dwell_word" is too much`},
+		"no lasts":       {strings.Replace(worded, "profile\t2", "profile\t3", 1), `"dwell_word", want lasts`},
+		"lasts in 2":     {strings.Replace(turning, "profile\t3", "profile\t2", 1), `"lasts" is too much`},
+		"a late change":  {strings.Replace(turning, "when\t0.5", "when\t1.5", 1), `when: value 1 is "1.5"`},
+		"when falls":     {strings.Replace(turning, "when\t0.5", "when\t0.9", 1), "when: quantiles that fall"},
 		"a long line":    {good + strings.Repeat("x", maxProfileBytes), "token too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -291,6 +317,59 @@ func TestWordsAndChanges(t *testing.T) {
 	require.InDelta(t, 0.2*0.5, mean(changes[0]), 0.02)
 }
 
+// A level that changes is another one for as long as the profile says, when and the way it
+// says, and then what it was.
+func TestChangesThatPass(t *testing.T) {
+	toy := toyTurns()
+	toy.Correlation, toy.Noise = [3]float64{}, make([]float64, Quantiles)
+	for i := range Quantiles {
+		toy.Residual[i], toy.Dwell[i], toy.Change[i] = 0, 24, 0.4
+	}
+	toy.DwellWords = nil
+	toy.NoiseWords[0].Adds[2] = 0
+	toy.CentreSpreadPA, toy.ScaleSpreadPA, toy.Drift = 0, 0, 0
+	m, err := toy.Apply(toyLevels().Model(), false)
+	require.NoError(t, err)
+	tuning := Typical()
+	tuning.Stalls = 0
+	p, err := NewPore(m, tuning)
+	require.NoError(t, err)
+	maker := p.NewMaker()
+	const fine, offset = 0.002, 47_500 // the centre is 0
+	out, read := maker.Append(nil, randomStrand(6000, 3), Converter{Scale: fine, Min: math.MinInt16, Max: math.MaxInt16, Offset: offset}, math.MaxInt)
+	last := float64(read.before + read.leader)
+	var lasted, whens []float64
+	up, all := map[bool]float64{}, map[bool]float64{}
+	for i, end := range maker.Ends() {
+		begin, row := last, maker.rows[i]
+		last = end
+		samples := out[int(math.Ceil(begin)):int(end)]
+		usual := slices.Sorted(slices.Values(samples))[len(samples)/2]
+		total, off, moment := 0.0, 0.0, 0.0
+		for j, x := range samples {
+			by := (float64(x) - float64(usual)) * fine / 21 / 0.4
+			total, off, moment = total+by, off+math.Abs(by), moment+math.Abs(by)*(math.Ceil(begin)+float64(j)+0.5)
+		}
+		lasted = append(lasted, off)
+		// Samples at either end have a share of the neighbours', so ends are left out of it.
+		whens = append(whens, (moment/off-off/2-begin)/(end-begin-off))
+		rises := row.rise > 0.5
+		all[rises]++
+		if total > 0 {
+			up[rises]++
+		}
+	}
+	slices.Sort(lasted)
+	slices.Sort(whens)
+	require.InDelta(t, 0.2*24, lasted[len(lasted)/2], 0.3)
+	require.InDelta(t, 0.12*24, lasted[len(lasted)/10], 0.3)
+	require.InDelta(t, 0.28*24, lasted[len(lasted)*9/10], 0.3)
+	require.InDelta(t, 0.73, whens[len(whens)/2], 0.06)
+	require.Greater(t, whens[len(whens)/50], 0.45)
+	require.InDelta(t, 1, up[true]/all[true], 0.001)
+	require.InDelta(t, 0.25, up[false]/all[false], 0.02)
+}
+
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -413,6 +492,7 @@ func TestReadNPZRefuses(t *testing.T) {
 func FuzzReadProfile(f *testing.F) {
 	f.Add(string(toyProfile().AppendText(nil)))
 	f.Add(string(toyWords().AppendText(nil)))
+	f.Add(string(toyTurns().AppendText(nil)))
 	f.Add(string(toyLevels().AppendText(nil)))
 	f.Fuzz(func(t *testing.T, text string) {
 		if l, err := ReadParts(strings.NewReader(text)); err == nil {

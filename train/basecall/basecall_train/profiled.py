@@ -50,6 +50,12 @@ class Profile:
     slow: np.ndarray | None = None
     loud: np.ndarray | None = None
     """Factors of the k-mers by code on times, and on noise and change; None: 1."""
+    lasts: np.ndarray | None = None
+    """Quantiles of for which part of a visit its level is changed; None: to its end."""
+    when: np.ndarray | None = None
+    """Quantiles of which part of the rest of the visit passes before; None: any."""
+    rise: np.ndarray | None = None
+    """Chance of the k-mers by code that a level that changes rises; None: an even one."""
     eased: float = 0.0
     """Part by which a read's noise and the logarithms of its times spread less than measured, at most: each read draws its own.
     What can be told of clear signal is learned sooner, and then found in the other."""
@@ -57,11 +63,12 @@ class Profile:
     @classmethod
     def read(cls, path: Path, eased: float = 0.0) -> Profile:
         """Reads a profile and, beside it, the levels of its chemistry."""
-        head = _lines(path, "porestream-pore-profile", ("1", "2"))
+        head = _lines(path, "porestream-pore-profile", ("1", "2", "3"))
         try:
             k = int(head["k"][0])
-            words = head["porestream-pore-profile"] == ["2"]
-            names = ("dwell", "residual", "noise", "change") if words else ("dwell", "residual", "noise")
+            version = int(head["porestream-pore-profile"][0])
+            words, turns = version > 1, version > 2
+            names = ("dwell", "residual", "noise", *(["change"] if words else []), *(["lasts", "when"] if turns else []))
             tables = {name: np.array(head[name], float) for name in names}
             for name, table in tables.items():
                 if len(table) != QUANTILES or (np.diff(table) < 0).any():
@@ -79,6 +86,7 @@ class Profile:
                 white=white,
                 slow=np.exp(_parts(path, "dwell_word", k)) if words else None,
                 loud=np.exp(_parts(path, "noise_word", k)) if words else None,
+                rise=1 / (1 + np.exp(-_parts(path, "rise_word", k))) if turns else None,
                 eased=eased,
                 **tables,
             )
@@ -140,16 +148,24 @@ class Profile:
     def _changed(
         self, begins: np.ndarray, ends: np.ndarray, kmers: np.ndarray, level: np.ndarray, hardness: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the moments [N + 1] at which the level changes, and its levels [N]: two of each visit, whose mean is its own."""
+        """Returns the moments [N + 1] at which the level changes, and its levels [N]: two or three of each visit, whose mean is its
+        own."""
         if self.change is None:
             return np.concatenate([[0.0], ends]), level
         visits = len(ends)
         by = np.interp(rng.random(visits), SHARES, self.change) * self.loud[kmers] * hardness
-        by *= np.where(rng.random(visits) < 0.5, -1, 1)
+        by *= np.where(rng.random(visits) < (0.5 if self.rise is None else self.rise[kmers]), 1, -1)
         when = rng.random(visits)
+        stays = ends - begins
+        if self.lasts is not None:
+            long = np.interp(rng.random(visits), SHARES, self.lasts) * stays
+            start = begins + np.interp(when, SHARES, self.when) * (stays - long)
+            usual = level - by * long / stays
+            edges = np.stack([begins, start, start + long], 1).reshape(-1)
+            return np.append(edges, ends[-1]), np.stack([usual, usual + by, usual], 1).reshape(-1)
         edges = np.stack([begins, begins + when * (ends - begins)], 1).reshape(-1)
-        first = level + by * (1 - when)
-        return np.append(edges, ends[-1]), np.stack([first, first - by], 1).reshape(-1)
+        first = level - by * (1 - when)
+        return np.append(edges, ends[-1]), np.stack([first, first + by], 1).reshape(-1)
 
     def _drift(self, ends: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns the drift of each visit: an even walk between a few points, each drawn by how far the one before is."""
@@ -204,6 +220,11 @@ def coloured(correlation: list[float], memory: int) -> tuple[np.ndarray, float]:
     after the first."""
     if correlation[0] < WHITE:
         return np.zeros(memory), 1.0
+    if correlation[1] <= 0:  # neighbours alone have something in common
+        kernel = np.zeros(memory)
+        both = min(correlation[0], 0.5)
+        kernel[:2] = 1, (1 - np.sqrt(1 - 4 * both**2)) / (2 * both)
+        return kernel / np.linalg.norm(kernel), 0.0
     lags = len(correlation) - (correlation[-1] <= 0)  # a last one of nothing says nothing of how fast it falls
     factor = (correlation[lags - 1] / correlation[0]) ** (1 / (lags - 1))
     if not 0 < factor < 1:

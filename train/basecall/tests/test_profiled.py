@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from basecall_train.profiled import QUANTILES, SHARES, Profile
+from basecall_train.profiled import QUANTILES, SHARES, Profile, coloured
 from basecall_train.simulated import SimulatedChunks, open_pore_model, read_genomes
 
 PORES = Path(__file__).resolve().parents[3] / "models/pores"
@@ -118,11 +118,53 @@ def test_words_decide_on_times_and_scatter_and_levels_change_within_a_visit(tmp_
     assert np.median(reach[clear & (middle == 2)]) == pytest.approx(0.2, abs=0.02)
 
 
+def test_noise_of_which_neighbours_alone_have_something_in_common():
+    kernel, white = coloured([0.3, 0.0, 0.0], 24)
+    assert white == 0 and (kernel**2).sum() == pytest.approx(1)
+    assert [(kernel[lag:] * kernel[: 24 - lag]).sum() for lag in (1, 2, 3)] == pytest.approx([0.3, 0, 0])
+
+
 def test_a_profile_of_format_2_needs_all_of_it(tmp_path):
     with pytest.raises(ValueError, match="change"):
         Profile.read(write(tmp_path, version=2))
-    with pytest.raises(ValueError, match="1 or 2"):
-        Profile.read(write(tmp_path, version=3))
+    with pytest.raises(ValueError, match="1 or 2 or 3"):
+        Profile.read(write(tmp_path, version=4))
+
+
+def test_levels_change_for_a_part_of_a_visit_when_and_the_way_the_profile_says(tmp_path):
+    """For a fifth of a visit, in the second half of the rest: up where the middle base is C, mostly down elsewhere."""
+    changed = {
+        "dwell": table(*[40.0] * QUANTILES),
+        "noise": table(*[0.0] * QUANTILES),
+        "noise_autocorrelation": table(0, 0, 0),
+        "change": table(*[0.4] * QUANTILES),
+        "lasts": table(*[0.2] * QUANTILES),
+        "when": table(*(0.5 + 0.5 * SHARES)),
+        "dwell_word": table(1, 1, 0, 0, 0, 0),
+        "noise_word": table(1, 1, 0, 0, 0, 0),
+        "rise_word": table(1, 1, -1099, 9000, -1099, -1099),
+    }
+    profile = Profile.read(write(tmp_path, version=3, **changed))
+    rng = np.random.default_rng(5)
+    bases = rng.integers(0, 4, 1500)
+    signal, places = profile.current(bases, 36000, rng)
+    visits = np.split(np.arange(36000), np.flatnonzero(np.diff(places)) + 1)[1:-1]
+    levels = (np.array([-3.0, -1, 1, 3]) / np.sqrt(5))[bases[places + 1]]
+    unit, zero = np.polyfit(levels, signal, 1)
+    off = (signal - zero) / unit - levels
+    rose, fell = [], []
+    for visit in visits:
+        assert off[visit[1:-1]].mean() == pytest.approx(0, abs=0.06)  # the visit keeps its mean
+        inner = off[visit[1:-1]]
+        away = np.abs(inner - np.median(inner)) > 0.2
+        assert away.sum() == pytest.approx(8, abs=2)
+        assert np.flatnonzero(away).mean() > 0.5 * 32 + 1
+        (rose if (inner - np.median(inner))[away].mean() > 0 else fell).append(bases[places[visit[0]]])
+    rose, fell = np.array(rose), np.array(fell)
+    assert (rose == 1).sum() > 150 and not (fell == 1).any()
+    assert (rose != 1).sum() / ((rose != 1).sum() + len(fell)) == pytest.approx(0.25, abs=0.06)
+    with pytest.raises(ValueError, match="when"):
+        Profile.read(write(tmp_path, version=3, **(changed | {"when": ""})))
 
 
 def test_reads_differ_in_speed_and_drift(tmp_path):
