@@ -180,7 +180,7 @@ func NewCaller(model *Model, cfg Config) (*Caller, error) {
 			Classes:   m.Decoder.classes(),
 			Decoder:   m.decoder(),
 		},
-		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase},
+		windows: windowing{stride: m.Network.Stride, samples: m.Window.Samples, overlap: m.Window.Overlap, phase: framesOfPhase, least: leastShared},
 	}
 	c.requests.New = func() any {
 		r := &request{caller: c}

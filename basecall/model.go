@@ -46,8 +46,8 @@ type Manifest struct {
 func (m *Manifest) RNA() bool { return strings.HasPrefix(m.Chemistry, "rna") }
 
 // Build names what decides the bases that the model calls: its version and, as what semantic
-// versioning calls build metadata, a hash of its manifest, which has the checksums of its networks.
-// Models of one version that were converted otherwise, or whose windows somebody has changed, differ
+// versioning calls build metadata, a hash of its manifest, which has the checksums of its networks, and of
+// how the engine joins windows ([Joining]). Models of one version that were converted otherwise, or whose windows somebody has changed, differ
 // in the hash. It has no blanks.
 func (m *Manifest) Build() (string, error) {
 	decides := *m
@@ -56,7 +56,7 @@ func (m *Manifest) Build() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hashing the manifest of model %s: %w", m.Name, err)
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(fmt.Appendf(text, "joining %d\n", Joining))
 	version := strings.Join(strings.Fields(m.Version), "-")
 	return version + "+" + hex.EncodeToString(sum[:6]), nil
 }

@@ -5,8 +5,9 @@ package basecall
 // Window starts are multiples of the stride, so that a frame of a window is a
 // frame of the read: frame f covers the samples [f*stride, (f+1)*stride). A
 // window begins every samples-overlap samples; the last is as many units long as
-// what is left of the read takes, and moved back so that it ends with the last whole
-// frame, or less than a phase behind it. Without a unit it is as long as the others.
+// what is left of the read takes with what it is to share, and moved back so that it ends
+// with the last whole frame, or less than a phase behind it. Without a unit it is as
+// long as the others.
 // Samples after that frame, fewer than a stride, belong to no frame.
 type windowing struct {
 	stride  int // samples per frame
@@ -14,6 +15,7 @@ type windowing struct {
 	overlap int // samples that a window shares with the next
 	phase   int // frames of which the last window's start is a multiple; 0: any
 	unit    int // samples of which the last window has a multiple; 0: it has as many as the others
+	least   int // samples that a last window shares with the one before at least, if it is shorter than the others
 }
 
 // framesOfPhase is a multiple of the frames that networks say at each of their steps:
@@ -31,6 +33,14 @@ func (w windowing) unitOf() int {
 	phase := max(1, w.phase) * w.stride
 	return max(1, w.samples/unitsOfWindow/phase) * phase
 }
+
+// leastShared is the least of the windows of all models. A border is felt for half as many
+// samples, and a short window has little else to go by.
+const leastShared = 300
+
+// Joining counts the ways in which the engine has cut reads into windows and joined what was called
+// in them. It belongs to whatever names what bases depend on: raise it with every change of that.
+const Joining = 2
 
 // frames returns the number of whole frames of a read.
 func (w windowing) frames(samples int) int { return samples / w.stride }
@@ -56,7 +66,16 @@ func (w windowing) length(i, samples int) int {
 		return w.samples
 	}
 	rest := w.frames(samples)*w.stride - i*w.step()
+	if i > 0 {
+		rest += w.furtherBack()
+	}
 	return min(w.samples, (rest+w.unit-1)/w.unit*w.unit)
+}
+
+// furtherBack returns how much more than the others a short last window shares: whole phases.
+func (w windowing) furtherBack() int {
+	phase := max(1, w.phase) * w.stride
+	return (max(0, w.least-w.overlap) + phase - 1) / phase * phase
 }
 
 // total returns how many samples the windows of a read have together.
@@ -90,42 +109,51 @@ type base struct {
 	quality byte  // Phred
 }
 
+// Two windows are held to agree at a frame by as many bases on either side of it as
+// agreeing says, which may begin a few frames apart.
+const (
+	agreeing = 3
+	apart    = 2 // frames
+)
+
 // cut returns the frame of the read at which to pass from a window to the next.
 // left and right hold their bases with frames of the read, and the two share the
 // frames [from, to).
 //
-// The cut is near the middle of the overlap, where both networks have seen
-// enough signal on either side. A cut through the middle itself could lose a base that
-// the left window starts just after it and the right one just before, or count one
-// twice. So it goes to the start of the nearest base on which both windows agree,
-// in frame and label; of two equally near, the earlier. Only if there is none in
-// the middle half of the overlap does it go through the middle.
+// The cut goes where the most bases before it and behind it are the same in both windows,
+// so that no base is lost that the left window starts behind it and the right one before,
+// or counted twice. Of places where as many are, it is the nearest to a third of what is
+// shared, where both networks have seen signal on either side; of two equally near, the earlier.
+// A window's end is felt no less than its beginning, and joined reads were a little better
+// with a cut before the middle.
 func cut(left, right []base, from, to int) int {
-	middle := (from + to) / 2
-	reach := (to - from) / 4
-	best, found := middle, false
-	i, j := 0, 0
-	for i < len(left) && j < len(right) {
-		l, r := left[i], right[j]
-		switch {
-		case l.frame < r.frame:
-			i++
-			continue
-		case r.frame < l.frame:
-			j++
-			continue
+	aim := from + (to-from)/3
+	best, most := aim, 0
+	l, r := 0, 0 // the first bases that start at the frame or later
+	for frame := from; frame < to; frame++ {
+		for l < len(left) && int(left[l].frame) < frame {
+			l++
 		}
-		i++
-		j++
-		distance := abs(int(l.frame) - middle)
-		if l.label != r.label || distance > reach {
-			continue
+		for r < len(right) && int(right[r].frame) < frame {
+			r++
 		}
-		if !found || distance < abs(best-middle) {
-			best, found = int(l.frame), true
+		same := 0
+		for k := 1; k <= agreeing && l >= k && r >= k && agree(left[l-k], right[r-k]); k++ {
+			same++
+		}
+		for k := 0; k < agreeing && l+k < len(left) && r+k < len(right) && agree(left[l+k], right[r+k]); k++ {
+			same++
+		}
+		if same > most || same == most && abs(frame-aim) < abs(best-aim) {
+			best, most = frame, same
 		}
 	}
 	return best
+}
+
+// agree reports whether a base is the same in two windows.
+func agree(l, r base) bool {
+	return l.label == r.label && abs(int(l.frame)-int(r.frame)) <= apart
 }
 
 func abs(n int) int {

@@ -70,6 +70,18 @@ func TestLastWindowIsAsLongAsNeeded(t *testing.T) {
 			assert.Equal(t, test.length, w.length(last, test.samples), "%d samples", test.samples)
 		}
 	}
+	w.least = 20 // and two phases of three samples more than the others have that way: nine
+	for _, test := range []struct{ samples, start, length int }{
+		{9, 0, 12}, // there is no other to share with
+		{33, 9, 24},
+		{36, 6, 30},
+		{45, 15, 30}, // as long as the others
+		{48, 18, 30},
+	} {
+		last := w.count(test.samples) - 1
+		assert.Equal(t, test.start, w.start(last, test.samples), "%d samples", test.samples)
+		assert.Equal(t, test.length, w.length(last, test.samples), "%d samples", test.samples)
+	}
 	for _, unit := range []struct{ w, want int }{{7200, 432}, {3600, 216}, {36, 36}, {24, 36}} {
 		assert.Equal(t, unit.want, windowing{stride: 6, samples: unit.w, phase: framesOfPhase}.unitOf())
 	}
@@ -85,18 +97,23 @@ func TestWindowsCoverEveryFrame(t *testing.T) {
 		phase := max(1, w.phase) * stride
 		if rng.IntN(2) == 0 {
 			w.unit = phase * (1 + rng.IntN(4))
+			w.least = rng.IntN(w.samples)
 		}
 		samples := rng.IntN(5 * w.samples)
 		end := 0
 		for i := range w.count(samples) {
 			start := w.start(i, samples)
 			require.Zero(t, start%stride)
+			before := end
 			if i > 0 {
 				require.Greater(t, start, w.start(i-1, samples))
 				require.LessOrEqual(t, start+w.overlap, end, "windows share the overlap at least")
 			}
 			length := w.length(i, samples)
 			require.LessOrEqual(t, length, w.samples)
+			if i > 0 && length < w.samples && w.step()%phase == 0 {
+				require.LessOrEqual(t, start+w.least, before, "a short window shares what it has to at least")
+			}
 			require.True(t, length == w.samples || i == w.count(samples)-1 && length%w.unit == 0)
 			end = start + length
 		}
@@ -138,18 +155,21 @@ func TestCut(t *testing.T) {
 		left, right []base
 		want        int
 	}{
-		{"nothing called", nil, nil, 50},
-		{"agreement on the middle", basesAt("AC", 46, 50), basesAt("CG", 50, 57), 50},
-		{"nearest agreement", basesAt("ACG", 43, 48, 53), basesAt("ACG", 43, 48, 53), 48},
-		{"equally near: the earlier", basesAt("AC", 47, 53), basesAt("AC", 47, 53), 47},
-		{"other base", basesAt("A", 51), basesAt("C", 51), 50},
-		{"other frame", basesAt("A", 49), basesAt("A", 51), 50},
-		{"too far out", basesAt("A", 44), basesAt("A", 44), 50},
-		{"just in reach", basesAt("A", 45), basesAt("A", 45), 45},
+		{"nothing called", nil, nil, 48},
+		{"the same everywhere", basesAt("ACGTACGT", 41, 43, 45, 47, 50, 53, 55, 58), basesAt("ACGTACGT", 41, 43, 45, 47, 50, 53, 55, 58), 48},
+		{"too few on the left", basesAt("ACGTACGT", 45, 46, 47, 49, 51, 53, 55, 58), basesAt("ACGTACGT", 45, 46, 47, 49, 51, 53, 55, 58), 48},
+		{"more of the same behind", basesAt("GGGTACGA", 41, 43, 47, 50, 52, 54, 56, 58), basesAt("CCCTACGA", 41, 43, 47, 50, 52, 54, 56, 58), 53},
+		{"more of the same before", basesAt("TACGAGGG", 41, 42, 43, 44, 45, 49, 52, 57), basesAt("TACGACCC", 41, 42, 43, 44, 45, 49, 52, 57), 44},
+		{"equally near: the earlier", basesAt("ACAGA", 44, 46, 48, 50, 52), basesAt("ACTGA", 44, 46, 47, 50, 52), 47},
+		{"two frames apart", basesAt("ACG", 44, 47, 52), basesAt("ACG", 44, 49, 52), 47},
+		{"three frames apart", basesAt("TACGT", 41, 43, 47, 52, 54), basesAt("TACGT", 41, 43, 50, 52, 54), 47},
+		{"other base", basesAt("A", 51), basesAt("C", 51), 48},
+		{"one base, after the aim", basesAt("A", 51), basesAt("A", 51), 48},
+		{"one base, before the aim", basesAt("AC", 44, 46), basesAt("AG", 44, 46), 46},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			assert.Equal(t, test.want, cut(test.left, test.right, 40, 60))
+			assert.Equal(t, test.want, cut(test.left, test.right, 40, 64))
 		})
 	}
 }

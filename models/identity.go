@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,16 +11,17 @@ import (
 	"github.com/porestream/porestream/modelfile/folder"
 )
 
-// Identity returns a hash of all that a basecalling model computes, by name or folder: models
+// Identity returns a hash of all that decides what a basecalling model calls, by name or folder: models
 // that have the same give the same bases. Of an original of Dorado or Bonito all files are
-// read, and otherwise the manifest, which has its networks' checksums.
+// read, and otherwise the manifest, which has its networks' checksums. How the engine joins windows
+// belongs to it.
 func Identity(name string) (string, error) {
 	if isOriginal(name) {
 		key, err := originalKey(name)
 		if err != nil {
 			return "", fmt.Errorf("reading model %s: %w", name, err)
 		}
-		return key, nil
+		return joinedAs([]byte(key)), nil
 	}
 	fsys, err := find(name)
 	if err != nil {
@@ -29,8 +31,13 @@ func Identity(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading model %s: %w", name, err)
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])[:32], nil
+	return joinedAs(text), nil
+}
+
+// joinedAs returns a hash of what a model is and of how the engine joins what it calls.
+func joinedAs(model []byte) string {
+	sum := sha256.Sum256(fmt.Appendf(bytes.Clone(model), "\njoining %d\n", basecall.Joining))
+	return hex.EncodeToString(sum[:])[:32]
 }
 
 // Describe returns what is known of a basecalling model, by name or folder, without reading

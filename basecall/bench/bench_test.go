@@ -42,7 +42,7 @@ func TestMeasureThroughput(t *testing.T) {
 	got, err := MeasureThroughput(t.Context(), model, basecall.Config{Device: "cpu", Batch: 2, Sessions: 2}, someReads(15_000, 2000), Effort{Rounds: 2})
 	require.NoError(t, err)
 	assert.Equal(t, 17_000, got.ReadSamples)
-	const windowSamples = 2*7200 + 1728 + 2160
+	const windowSamples = 2*7200 + 1296 + 2160
 	assert.Equal(t, windowSamples, got.WindowSamples, "three windows and one, of which the last are as long as they have to be")
 	assert.Equal(t, 2, got.Batch)
 	assert.Equal(t, 2, got.Sessions)

@@ -116,7 +116,7 @@ func write(t *testing.T, format Format, records ...Record) []byte {
 const wantSAM = `@HD	VN:1.6	SO:unsorted
 @SQ	SN:J02459.1	LN:48502
 @SQ	SN:other	LN:100
-@RG	ID:f08e85a1_r9.4-fast	DS:basecall_model=r9.4-fast runid=f08e85a1 model_version=1+b9da38548511	DT:2018-03-01T12:30:00.500+0000	LB:lambda phage	PL:ONT	PU:FAH00001	SM:lambda phage	PM:MN17279
+@RG	ID:f08e85a1_r9.4-fast	DS:basecall_model=r9.4-fast runid=f08e85a1 model_version=1+388310b3e8e7	DT:2018-03-01T12:30:00.500+0000	LB:lambda phage	PL:ONT	PU:FAH00001	SM:lambda phage	PM:MN17279
 @PG	ID:basecaller	PN:pore	CL:pore basecall reads.pod5	VN:0.1.0	DS:device=cpu
 @PG	ID:aligner	PN:minimap2	PP:basecaller	VN:2.31
 0005c3b5-4d4c-4f5e-a9a0-000000000001	4	*	0	0	*	*	0	0	AACCGGTTAC	"#$%&'()*S	RG:Z:f08e85a1_r9.4-fast	qs:f:5.25	du:f:0.01825	ns:i:73	ts:i:0	mx:i:2	ch:i:17	st:Z:2018-03-01T12:30:02.500Z	rn:i:31	fn:Z:reads.pod5	sm:f:100	sd:f:16	sv:Z:med_mad	dx:i:0	er:Z:signal_positive	mv:B:c,3,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,0,0,0
@@ -130,7 +130,7 @@ func TestSAM(t *testing.T) {
 }
 
 func TestFASTQ(t *testing.T) {
-	assert.Equal(t, "@0005c3b5-4d4c-4f5e-a9a0-000000000001\tRG:Z:f08e85a1_r9.4-fast\tqs:f:5.250\tch:i:17\trn:i:31\tst:Z:2018-03-01T12:30:02.500Z\tDS:Z:model_version=1+b9da38548511\n"+
+	assert.Equal(t, "@0005c3b5-4d4c-4f5e-a9a0-000000000001\tRG:Z:f08e85a1_r9.4-fast\tqs:f:5.250\tch:i:17\trn:i:31\tst:Z:2018-03-01T12:30:02.500Z\tDS:Z:model_version=1+388310b3e8e7\n"+
 		"AACCGGTTAC\n+\n\"#$%&'()*S\n", string(write(t, FASTQ, testRecord(), emptyRecord())))
 }
 

@@ -95,7 +95,7 @@ func (e *Engines) calling(cfg basecallstage.Config) basecallstage.Config {
 // modelFingerprint is a model's name and a hash over all that makes its results.
 func modelFingerprint(m *basecall.Model) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%+v\n", m.Manifest)
+	fmt.Fprintf(h, "%+v\njoining %d\n", m.Manifest, basecall.Joining)
 	h.Write(m.Network)
 	return fmt.Sprintf("%s sha256:%x", m.Manifest.Name, h.Sum(nil))
 }

@@ -29,7 +29,7 @@ class Manifest:
     window: int
     """Samples given to the network at once; a multiple of stride."""
     overlap: int
-    """Samples that neighbouring windows share; a multiple of 2 stride, so that both are cut at its middle."""
+    """Samples that neighbouring windows share; a multiple of 2 stride."""
     file: str = "model.onnx"
     sha256: str = ""
     half_file: str = ""
@@ -111,7 +111,7 @@ clip = {self.clip}                  # limit of the normalised signal, 0 for none
 
 [window]
 samples = {self.window}
-overlap = {self.overlap}               # samples shared by neighbours, which are cut at its middle
+overlap = {self.overlap}               # samples shared by neighbours, which are joined where both agree
 
 [decoder]
 {self._decoder(", ".join(map(quoted, self.labels)))}
