@@ -193,19 +193,27 @@ const (
 	binFinal       = 'f'
 )
 
-// MethylationZoom is what is known of a modification at positions [from, to) of a contig, in n bins at most; to is
-// cut to the contig's length, and 0 means that. It is of a haplotype's reads, or with 0 of all.
-func (v *View) MethylationZoom(sample, contig, code string, haplotype, from, to, n int) (MethylationZoom, error) {
-	key := methylationKey{sample, contig, code, haplotype}
+// MethylationStretch is what a reader of the page asks for: what reads of a sample, of one haplotype or with 0 all, say of a modification at positions [From, To).
+type MethylationStretch struct {
+	Sample, Contig, Code string
+	Haplotype            int
+	From, To             int // To is cut to the contig's length, and 0 means that
+	Bins                 int // to have at most
+}
+
+// MethylationZoom is what is known of a modification in a stretch.
+func (v *View) MethylationZoom(of MethylationStretch) (MethylationZoom, error) {
+	key := methylationKey{of.Sample, of.Contig, of.Code, of.Haplotype}
 	t := v.methylation[key]
 	if t == nil {
 		return MethylationZoom{}, ErrNoMethylation
 	}
+	to := of.To
 	if length := v.lengthOf(key, t); to == 0 || to > length {
 		to = length
 	}
-	from = min(max(from, 0), to-1)
-	n = min(max(n, 1), MaxZoomBins)
+	from := min(max(of.From, 0), to-1)
+	n := min(max(of.Bins, 1), MaxZoomBins)
 	width := max(1, (to-from+n-1)/n)
 	var seen []int64
 	for start, s := range t.stretches {
@@ -217,7 +225,7 @@ func (v *View) MethylationZoom(sample, contig, code string, haplotype, from, to,
 		}
 	}
 	bins := (to - from + width - 1) / width
-	z := MethylationZoom{Sample: sample, Contig: contig, Code: code, Haplotype: haplotype, From: from, To: to, Bin: width, Strands: [2]MethylationBins{newMethylationBins(bins), newMethylationBins(bins)}}
+	z := MethylationZoom{Sample: of.Sample, Contig: of.Contig, Code: of.Code, Haplotype: of.Haplotype, From: from, To: to, Bin: width, Strands: [2]MethylationBins{newMethylationBins(bins), newMethylationBins(bins)}}
 	states := slices.Repeat([]byte{binEmpty}, bins)
 	add := func(pos, strand int, sum methylationSum, final bool) {
 		if pos < from || pos >= to {

@@ -66,7 +66,7 @@ func TestMethylationInAnyOrder(t *testing.T) {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
 		add(t, v, records...)
 		add(t, v, records[:7]...)
-		z, err := v.MethylationZoom("x", "c", "m", 0, 0, 0, 5)
+		z, err := v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", Bins: 5})
 		require.NoError(t, err)
 		want := []int{416, 416, 416, 416, 416}
 		require.Equal(t, monitor.MethylationZoom{
@@ -83,10 +83,10 @@ func TestMethylationInAnyOrder(t *testing.T) {
 		first.Haplotype = 1
 		require.Equal(t, []monitor.MethylationTrack{all, first}, tracks(t, v.Whole(start)))
 		z.Haplotype = 1
-		byHaplotype, err := v.MethylationZoom("x", "c", "m", 1, 0, 0, 5)
+		byHaplotype, err := v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", Haplotype: 1, Bins: 5})
 		require.NoError(t, err)
 		require.Equal(t, z, byHaplotype)
-		_, err = v.MethylationZoom("x", "c", "m", 2, 0, 0, 5)
+		_, err = v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", Haplotype: 2, Bins: 5})
 		require.ErrorIs(t, err, monitor.ErrNoMethylation)
 	}
 }
@@ -107,14 +107,14 @@ func tracks(t *testing.T, events []monitor.Event) []monitor.MethylationTrack {
 func TestMethylationSiteBySite(t *testing.T) {
 	v := monitor.NewView(topics, monitor.Limits{})
 	add(t, v, stretch(t, "c", 4096, 3, 7, methylation.Final))
-	z, err := v.MethylationZoom("x", "c", "m", 0, 4096, 4118, 22)
+	z, err := v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", From: 4096, To: 4118, Bins: 22})
 	require.NoError(t, err)
 	assert.Equal(t, 1, z.Bin)
 	assert.Equal(t, "f.........f.........f.", z.States)
 	assert.Equal(t, []int{7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0}, z.Strands[1].Valid)
-	_, err = v.MethylationZoom("x", "c", "h", 0, 0, 0, 10)
+	_, err = v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "h", Bins: 10})
 	require.ErrorIs(t, err, monitor.ErrNoMethylation)
-	z, err = v.MethylationZoom("x", "c", "m", 0, 99_999, 99_999, 10) // beyond the end: its last position
+	z, err = v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", From: 99_999, To: 99_999, Bins: 10}) // beyond the end: its last position
 	require.NoError(t, err)
 	assert.Equal(t, ".", z.States)
 }
@@ -132,11 +132,11 @@ func TestMethylationIsBounded(t *testing.T) {
 	assert.Equal(t, 2, got[0].Coarse, "two of 200 sites fit into 450")
 	assert.Equal(t, 800, got[0].Sites, "sums have all of them")
 	assert.Equal(t, 4, v.Summary(start).LeftOut["methylation"])
-	z, err := v.MethylationZoom("x", "c", "m", 0, 0, 16384, 4000)
+	z, err := v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", To: 16384, Bins: 4000})
 	require.NoError(t, err)
 	assert.Equal(t, 4096, z.Bin, "no finer than what is known")
 	assert.Equal(t, []int{100, 100, 100, 100}, z.Strands[0].Sites)
-	z, err = v.MethylationZoom("x", "c", "m", 0, 0, 4096, 4000)
+	z, err = v.MethylationZoom(monitor.MethylationStretch{Sample: "x", Contig: "c", Code: "m", To: 4096, Bins: 4000})
 	require.NoError(t, err)
 	assert.Equal(t, 2, z.Bin)
 

@@ -475,7 +475,9 @@ func (s *Server) methylation(w http.ResponseWriter, r *http.Request) {
 				return nil, monitor.ErrNoMethylation
 			}
 		}
-		return s.view.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), haplotype, from, to, bins)
+		return s.view.MethylationZoom(monitor.MethylationStretch{
+			Sample: q.Get("sample"), Contig: q.Get("contig"), Code: q.Get("code"), Haplotype: haplotype, From: from, To: to, Bins: bins,
+		})
 	})
 }
 

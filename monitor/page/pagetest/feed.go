@@ -404,7 +404,9 @@ func (f *Feed) methylation(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	zoom, err := f.counted.MethylationZoom(q.Get("sample"), q.Get("contig"), q.Get("code"), haplotype, numbers[0], numbers[1], numbers[2])
+	zoom, err := f.counted.MethylationZoom(monitor.MethylationStretch{
+		Sample: q.Get("sample"), Contig: q.Get("contig"), Code: q.Get("code"), Haplotype: haplotype, From: numbers[0], To: numbers[1], Bins: numbers[2],
+	})
 	if err != nil {
 		refuse(w, http.StatusNotFound, err.Error())
 		return
