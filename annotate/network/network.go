@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -119,13 +121,28 @@ func (n *Network) openOne(i int, onnx []byte, opts infer.Options, cfg Config) er
 	return nil
 }
 
-// explain says what of a manifest is probably wrong where a runtime says that tensors have other sizes.
+// otherShape is how ONNX Runtime says that outputs have another shape than the one that there is memory for.
+var otherShape = regexp.MustCompile(`has shape \{[\d,]*\} but the computed output shape for this run is \{1,([\d,]+)\}`)
+
+// explain says what of a manifest is wrong where the runtime says that outputs have another shape: the shape that they have, and the context that a splicing network then has. Its
+// own words, which name places in its source, are left out.
 func explain(err error, m *score.Manifest) error {
-	if text := err.Error(); !strings.Contains(text, "trying network") {
+	found := otherShape.FindStringSubmatch(err.Error())
+	if found == nil {
 		return err
 	}
-	return fmt.Errorf("windows of %d bases should become outputs of shape %v, as its manifest says (context, length, count, bins, layout): %w",
-		m.WindowLength(), m.OutputShape(), err)
+	shape := strings.Split(found[1], ",")
+	wrong := fmt.Sprintf("windows of %d bases become outputs of shape %v, and by its manifest they should have %v", m.WindowLength(), shape, m.OutputShape())
+	axis := 0
+	if m.Output.Layout == score.ChannelsFirst {
+		axis = 1
+	}
+	if m.Rule == score.Splice && len(shape) == 2 {
+		if positions, err := strconv.Atoi(shape[axis]); err == nil && positions != m.OutputShape()[axis] && positions <= m.WindowLength() {
+			return fmt.Errorf("%s: input.context is %d there, and the network's seems to be %d", wrong, m.Input.Context, m.WindowLength()-positions)
+		}
+	}
+	return fmt.Errorf("%s: correct length, count, bins or layout there", wrong)
 }
 
 // try finds out whether outputs depend on what the manifest says that they depend on: of two windows that differ behind the
