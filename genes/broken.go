@@ -10,16 +10,18 @@ import (
 	"github.com/porestream/porestream/genome"
 )
 
-// Pseudogene is what is left of a gene, as a known protein shows.
+// Pseudogene is what is left of a gene, as a known protein shows, or the genome itself.
 type Pseudogene struct {
 	Contig     int
 	Start, End int // 0-based, half open; End is beyond the contig's length where it crosses the origin
 	Reverse    bool
-	Faults     []Fault // without repetition, in the order below
-	Fragments  int     // genes that were found in it, and aren't reported as such
-	Known      *homology.Protein
-	Identity   float64 // of the fragment that is most like it
-	Coverage   float64 // share of the known protein that the fragments have
+	Faults     []Fault           // without repetition, in the order below
+	Fragments  int               // genes that were found in it, and aren't reported as such
+	Known      *homology.Protein // that it is a part of; nil if only its codons show it
+	Identity   float64           // of the fragment that is most like it
+	Coverage   float64           // share of the known protein that the fragments have
+	// Own says that the known protein is that of another gene of the genome: its ID, if that is reported.
+	Own bool
 }
 
 // Fault is what is wrong with a gene, in the words of NCBI's annotation.
@@ -63,6 +65,8 @@ type remains struct {
 	hit        homology.Hit
 	from, to   int      // of the known protein
 	pieces     [][2]int // what was found of it beyond the fragment, on the strand
+	own        int      // index of the gene whose protein is the known one; -1 if it is of another genome, or if there is none
+	partner    int      // index of the other part of a gene that codons alone show to be broken; -1 for none
 }
 
 // strand is one strand of a contig.
@@ -124,7 +128,7 @@ func newBreaker(contigs []Contig, code *homology.Code) *breaker {
 // examine returns what is left of the known protein that a gene is most like, if the gene is only a part of it; false if the gene isn't
 // broken.
 func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Workspace) (remains, bool) {
-	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End}
+	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End, own: -1, partner: -1}
 	if hit.Identity < brokenIdentity || hit.QueryCoverage < brokenCoverage || g.OpenLow || g.OpenHigh || g.Slips {
 		return r, false
 	}
@@ -262,6 +266,21 @@ func (s *Similar) complements(hit *homology.Hit) bool {
 	return s.Protein == hit.Protein && min(s.End, hit.End)-max(s.Start, hit.Start) < missingPart
 }
 
+// before reports whether a pseudogene is rather named after what a fragment is like than after what another one is: a known protein of another genome
+// first, then one of the genome itself.
+func (x *remains) before(other *remains) bool {
+	rank := func(x *remains) int {
+		switch {
+		case x.hit.Protein == nil:
+			return 0
+		case x.own >= 0:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(rank(x)-rank(other), x.hit.Score-other.hit.Score) > 0
+}
+
 // takeBroken takes the genes that are remains out of the list, and reports each broken gene once.
 func (r *Result) takeBroken(contigs []Contig, list []remains) {
 	slices.SortFunc(list, func(a, b remains) int {
@@ -271,25 +290,24 @@ func (r *Result) takeBroken(contigs []Contig, list []remains) {
 	r.Pseudogenes = nil
 	list = slices.DeleteFunc(list, func(x remains) bool { return r.ofOthers(contigs, &x) })
 	out := make([]bool, len(r.Genes))
+	owners := map[int]int{} // by pseudogene, the gene that it is a part of a copy of
 	for i := 0; i < len(list); {
-		first := &list[i]
-		g := &r.Genes[first.gene]
-		p := Pseudogene{Contig: g.Contig, Reverse: g.Reverse, Known: first.hit.Protein, Identity: first.hit.Identity}
-		start, end, from, to := first.start, first.end, first.from, first.to
-		score, whole := 0, &first.hit
-		found := map[Fault]bool{}
 		// What overlaps is one broken gene, named after the fragment that is most like a known protein.
+		first, best := &list[i], &list[i]
+		g := &r.Genes[first.gene]
+		p := Pseudogene{Contig: g.Contig, Reverse: g.Reverse}
+		start, end := first.start, first.end
+		found := map[Fault]bool{}
+		parts := map[int]bool{}
 		for ; i < len(list) && list[i].start < end && r.Genes[list[i].gene].Contig == g.Contig && r.Genes[list[i].gene].Reverse == g.Reverse; i++ {
 			x := &list[i]
-			out[x.gene] = true
-			p.Fragments++
+			out[x.gene], parts[x.gene] = true, true
 			end = max(end, x.end)
 			for _, f := range x.faults {
 				found[f] = true
 			}
-			if x.hit.Score > score {
-				score, from, to = x.hit.Score, x.from, x.to
-				p.Known, p.Identity, whole = x.hit.Protein, x.hit.Identity, &x.hit
+			if x.before(best) {
+				best = x
 			}
 		}
 		for _, f := range faults {
@@ -297,18 +315,22 @@ func (r *Result) takeBroken(contigs []Contig, list []remains) {
 				p.Faults = append(p.Faults, f)
 			}
 		}
-		// A fragment that is like enough the known protein by itself.
-		for k := range r.Genes {
-			if g := &r.Genes[k]; !out[k] && g.Contig == p.Contig && g.Reverse == p.Reverse && g.Similar != nil && g.Similar.complements(whole) {
-				low, high := g.near(contigs, start)
-				if 5*(min(high, end)-max(low, start)) >= 4*(high-low) {
-					out[k] = true
-					p.Fragments++
-					start, end = min(start, low), max(end, high)
+		p.Fragments = len(parts)
+		if best.hit.Protein != nil {
+			p.Known, p.Identity, p.Own = best.hit.Protein, best.hit.Identity, best.own >= 0
+			p.Coverage = float64(best.to-best.from) / float64(len(p.Known.Seq))
+			// A fragment that is like enough the known protein by itself.
+			for k := range r.Genes {
+				if g := &r.Genes[k]; !out[k] && g.Contig == p.Contig && g.Reverse == p.Reverse && g.Similar != nil && g.Similar.complements(&best.hit) {
+					low, high := g.near(contigs, start)
+					if 5*(min(high, end)-max(low, start)) >= 4*(high-low) {
+						out[k] = true
+						p.Fragments++
+						start, end = min(start, low), max(end, high)
+					}
 				}
 			}
 		}
-		p.Coverage = float64(to-from) / float64(len(p.Known.Seq))
 		n := len(contigs[p.Contig].Seq)
 		p.Start, p.End = start, end
 		if p.Reverse {
@@ -317,13 +339,29 @@ func (r *Result) takeBroken(contigs []Contig, list []remains) {
 		if p.Start < 0 {
 			p.Start, p.End = p.Start+n, p.End+n
 		}
+		if p.Own {
+			owners[len(r.Pseudogenes)] = best.own
+		}
 		r.Pseudogenes = append(r.Pseudogenes, p)
 	}
 	kept := r.Genes[:0]
+	number := map[int]int{}
 	for i := range r.Genes {
 		if !out[i] {
 			kept = append(kept, r.Genes[i])
+			number[i] = len(kept)
 		}
+	}
+	for i, gene := range owners {
+		p := &r.Pseudogenes[i]
+		known := *p.Known
+		if number[gene] > 0 {
+			known.ID, known.Product = identifier(number[gene]), ""
+			if s := kept[number[gene]-1].Similar; s != nil {
+				known.Product = s.Protein.Product
+			}
+		}
+		p.Known = &known
 	}
 	r.Genes = kept
 	slices.SortFunc(r.Pseudogenes, func(a, b Pseudogene) int {

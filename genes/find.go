@@ -62,10 +62,13 @@ type Result struct {
 	GC        float64
 	Coding    float64 // share of the known bases that are in genes
 	Named     int     // genes whose proteins are like a known one
-	// Pseudogenes are broken genes, where names were searched for.
+	// Pseudogenes are broken genes.
 	Pseudogenes []Pseudogene
 	// RNA are the genes of ribosomal and transfer RNA, by contig and place.
 	RNA []RNAGene
+	// found are all genes, the parts of broken ones among them, and alone what the genome itself shows of those.
+	found []Gene
+	alone []remains
 }
 
 // MostBases is how long a genome may be. The longest of bacteria that are known have 16 million bases; a
@@ -144,7 +147,8 @@ func Find(ctx context.Context, contigs []Contig, opts Options) (*Result, error) 
 			result.RNA = append(result.RNA, RNAGene{Contig: i, Gene: g})
 		}
 	}
-	if result.Genes, err = best.report(ctx); err != nil {
+	var splits []split
+	if result.Genes, splits, err = best.report(ctx); err != nil {
 		return nil, err
 	}
 	inGenes, reach, contig := 0, 0, -1
@@ -156,6 +160,11 @@ func Find(ctx context.Context, contigs []Contig, opts Options) (*Result, error) 
 		reach = max(reach, g.End)
 	}
 	result.Coding = min(1, float64(inGenes)/float64(known))
+	if !best.starts.scanned {
+		if err := result.breakAlone(ctx, contigs, splits); err != nil {
+			return nil, err
+		}
+	}
 	return result, nil
 }
 
@@ -226,7 +235,7 @@ func (f *finder) choose(ctx context.Context, given int) (*finder, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := scanned.report(ctx)
+		list, _, err := scanned.report(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -541,11 +550,10 @@ func (f *finder) adapt(l *lesson) {
 }
 
 // report finds the genes with what was learnt and returns all that is known of them.
-func (f *finder) report(ctx context.Context) ([]Gene, error) {
-	var out []Gene
+func (f *finder) report(ctx context.Context) (out []Gene, splits []split, err error) {
 	for _, p := range f.pieces {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		list, chain, _ := f.find(p, true)
 		byFrame := map[int32]float64{}
@@ -554,6 +562,12 @@ func (f *finder) report(ctx context.Context) ([]Gene, error) {
 		}
 		for _, i := range chain {
 			out = append(out, f.gene(p, &list[i], byFrame[list[i].frame]))
+		}
+		first := len(out) - len(chain)
+		for i, joined := range f.joined(p, list, chain) {
+			if joined {
+				splits = append(splits, split{[2]spot{out[first+i].spot(), out[first+i+1].spot()}, faultOf(&list[chain[i]], &list[chain[i+1]])})
+			}
 		}
 	}
 	slices.SortFunc(out, byPlace)
@@ -569,7 +583,7 @@ func (f *finder) report(ctx context.Context) ([]Gene, error) {
 		f.slip(out, of)
 		slices.SortStableFunc(out, byPlace)
 	}
-	return out, nil
+	return out, splits, nil
 }
 
 func byPlace(a, b Gene) int {

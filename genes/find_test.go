@@ -543,7 +543,7 @@ func TestPriorIsLearnt(t *testing.T) {
 
 // A prior that an earlier version made, whose networks are for fewer features, is refused with what to do.
 func TestPriorOfAnotherVersionIsRefused(t *testing.T) {
-	for _, of := range []func(p *Prior) *Network{func(p *Prior) *Network { return p.Weights.Start }, func(p *Prior) *Network { return p.Weights.Gene }} {
+	for _, of := range []func(p *Prior) *Network{func(p *Prior) *Network { return p.Weights.Start }, func(p *Prior) *Network { return p.Weights.Gene }, func(p *Prior) *Network { return p.Weights.Joint }} {
 		p, err := shipped()
 		require.NoError(t, err)
 		n := of(p)

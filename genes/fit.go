@@ -111,13 +111,16 @@ func (p *Prior) fit(ctx context.Context, genomes []Annotated, bases int) error {
 		})
 	})
 	both.Go(func() {
-		gene = trainSeveral(verdicts, func(e *example, values, out []float64) {
-			out[0] = float64(e.right) - 1/(1+math.Exp(-values[0]))
-		})
+		gene = trainSeveral(verdicts, pullOne)
 	})
 	both.Wait()
 	p.Weights.Start, p.Weights.Gene = start, gene
 	return nil
+}
+
+// pullOne pulls the one value of an example towards right or wrong.
+func pullOne(e *example, values, out []float64) {
+	out[0] = float64(e.right) - 1/(1+math.Exp(-values[0]))
 }
 
 func rowsOf(list []example) func(yield func(x []float64)) {

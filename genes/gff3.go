@@ -118,22 +118,31 @@ func (p *Pseudogene) write(w io.Writer, c *Contig, number int) {
 		strand = "-"
 	}
 	id := fmt.Sprintf("PORE_P%04d", number)
-	name := id
-	if p.Known.Gene != "" {
-		name = value(p.Known.Gene)
+	name, more, inference := id, "", "ab initio prediction:"+source
+	if k := p.Known; k != nil {
+		if k.Gene != "" {
+			name = value(k.Gene)
+		}
+		if k.Product != "" {
+			more = ";product=" + value(k.Product)
+		}
+		if !p.Own {
+			inference = fmt.Sprintf("similar to AA sequence:%s:%s", value(k.Source), value(k.ID))
+		}
+	}
+	more += ";inference=" + inference
+	if k := p.Known; k != nil && k.ID != "" {
+		more += ";similar_to=" + value(k.ID)
+	}
+	if p.Known != nil {
+		more += fmt.Sprintf(";identity=%.1f;subject_coverage=%.1f", 100*p.Identity, 100*p.Coverage)
 	}
 	notes := make([]string, len(p.Faults))
 	for i, f := range p.Faults {
 		notes[i] = string(f)
 	}
-	product := ""
-	if p.Known.Product != "" {
-		product = ";product=" + value(p.Known.Product)
-	}
-	fmt.Fprintf(w, "%s\t%s\tpseudogene\t%d\t%d\t.\t%s\t.\tID=gene:%s;Name=%s;biotype=pseudogene;gene_id=%s;locus_tag=%s;pseudo=true;Note=%s;fragments=%d%s;"+
-		"inference=similar to AA sequence:%s:%s;similar_to=%s;identity=%.1f;subject_coverage=%.1f\n",
-		escape(c.Name), source, p.Start+1, p.End, strand, id, name, id, id, strings.Join(notes, ","), p.Fragments, product,
-		value(p.Known.Source), value(p.Known.ID), value(p.Known.ID), 100*p.Identity, 100*p.Coverage)
+	fmt.Fprintf(w, "%s\t%s\tpseudogene\t%d\t%d\t.\t%s\t.\tID=gene:%s;Name=%s;biotype=pseudogene;gene_id=%s;locus_tag=%s;pseudo=true;Note=%s;fragments=%d%s\n",
+		escape(c.Name), source, p.Start+1, p.End, strand, id, name, id, id, strings.Join(notes, ","), p.Fragments, more)
 }
 
 // attributes state what a gene is similar to, for column 9. The inference is written as INSDC has

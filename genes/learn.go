@@ -150,6 +150,9 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 			return nil, err
 		}
 	}
+	if err := p.fitJoint(ctx, genomes); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 

@@ -32,13 +32,16 @@ type Similar struct {
 
 // Name finds the known protein that each gene's is most like. What isn't like enough any one stays without.
 // Genes that are parts of a known protein, the rest of which is there out of frame, behind a stop, apart, or
-// not at all, are taken out and reported as pseudogenes.
+// not at all, are taken out and reported as pseudogenes; so are those that Find has taken out, but for what is like a whole known protein.
 func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	code, err := homology.NewCode(r.Code)
 	if err != nil {
 		return err
 	}
 	r.Named = 0
+	if r.found != nil {
+		r.Genes = slices.Clone(r.found)
+	}
 	breaker := newBreaker(contigs, code)
 	broken := make([]*remains, len(r.Genes))
 	var next atomic.Int64
@@ -68,7 +71,7 @@ func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 			list = append(list, *left)
 		}
 	}
-	r.takeBroken(contigs, list)
+	r.takeBroken(contigs, append(list, r.believed()...))
 	// A symbol is for the gene that corresponds. Of several that are like one known protein that is the most similar one.
 	best := map[*homology.Protein]int{}
 	for i := range r.Genes {

@@ -32,6 +32,7 @@ type Prior struct {
 type Weights struct {
 	Start *Network `json:"start"` // which of a frame's starts
 	Gene  *Network `json:"gene"`  // whether a frame is a gene
+	Joint *Network `json:"joint"` // whether two neighbours are one broken gene
 	// Heat: scores times this are log odds. Neighbouring codons know of each other, so that their sum is too sure.
 	Heat float64 `json:"heat"`
 }
@@ -47,13 +48,13 @@ func ReadPrior(r io.Reader) (*Prior, error) {
 	if len(p.Codons) != codons-2 {
 		return nil, fmt.Errorf("decoding a prior of gene models: %d codons, not %d", len(p.Codons), codons-2)
 	}
-	if p.Weights.Start == nil || p.Weights.Gene == nil {
-		return nil, errors.New("decoding a prior of gene models: it has no networks")
+	if p.Weights.Start == nil || p.Weights.Gene == nil || p.Weights.Joint == nil {
+		return nil, errors.New("decoding a prior of gene models: it lacks a network: it is of another version, make it anew with train/genes")
 	}
 	if p.Ribosomal == nil {
 		return nil, errors.New("decoding a prior of gene models: it has no ribosomal RNA: it is of another version, make it anew with train/genes")
 	}
-	if err := errors.Join(p.Weights.Start.check(startFeatures), p.Weights.Gene.check(geneFeatures)); err != nil {
+	if err := errors.Join(p.Weights.Start.check(startFeatures), p.Weights.Gene.check(geneFeatures), p.Weights.Joint.check(jointFeatures)); err != nil {
 		return nil, fmt.Errorf("decoding a prior of gene models: %w: it is of another version, make it anew with train/genes", err)
 	}
 	return p, nil

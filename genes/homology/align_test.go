@@ -175,7 +175,8 @@ func TestSearch(t *testing.T) {
 		require.LessOrEqual(t, h.Expect, 1e-6)
 		other := y.Search(query, 1e-6, &w)
 		require.Equal(t, h.Protein.ID, other[0].Protein.ID)
-		h.Protein, other[0].Protein = nil, nil
+		require.Equal(t, i, h.Number)
+		h.Protein, other[0].Protein, h.Number, other[0].Number = nil, nil, 0, 0
 		require.Equal(t, h, other[0])
 	}
 	h := x.Search(known[7].Seq[10:20+len(known[7].Seq)/2], 1e-6, &w)[0]

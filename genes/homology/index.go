@@ -27,6 +27,7 @@ type Hit struct {
 	Identity float64
 	// QueryCoverage and Coverage are the shares of the query and of the known protein that are aligned.
 	QueryCoverage, Coverage float64
+	Number                  int // of the protein in the index
 	// What is aligned, half open.
 	QueryStart, QueryEnd, Start, End int
 }
@@ -128,8 +129,26 @@ const middle = 1 << 31
 // may be used again.
 func (x *Index) Search(query []byte, expect float64, w *Workspace) []Hit {
 	w.encoded = encode(w.encoded[:0], query)
-	q := w.encoded
-	w.collect(x, q)
+	fewest := 2
+	if len(w.encoded) <= shortQuery {
+		fewest = 1
+	}
+	w.collect(x, w.encoded, fewest, 1, -1)
+	return x.hits(w.encoded, expect, w)
+}
+
+// everyWord is which words relatives are searched by: they share many.
+const everyWord = 3
+
+// Relatives is Search for a protein of the index among the others. Only those that share so much of its words are aligned with it.
+func (x *Index) Relatives(protein int, shared, expect float64, w *Workspace) []Hit {
+	q := x.text[x.begin[protein]:x.begin[protein+1]]
+	w.collect(x, q, max(2, int(shared*float64(len(q)-word+1)/everyWord)), everyWord, protein)
+	return x.hits(q, expect, w)
+}
+
+// hits aligns what was collected.
+func (x *Index) hits(q []byte, expect float64, w *Workspace) []Hit {
 	var out []Hit
 	for _, d := range w.near {
 		p := &x.proteins[d.protein]
@@ -143,7 +162,7 @@ func (x *Index) Search(query []byte, expect float64, w *Workspace) []Hit {
 			continue
 		}
 		out = append(out, Hit{
-			Protein: p, Score: a.score, Expect: chance, Identity: float64(a.identical) / float64(a.columns),
+			Protein: p, Number: d.protein, Score: a.score, Expect: chance, Identity: float64(a.identical) / float64(a.columns),
 			QueryCoverage: float64(a.toA-a.fromA) / float64(len(q)), Coverage: float64(a.toB-a.fromB) / float64(len(known)),
 			QueryStart: a.fromA, QueryEnd: a.toA, Start: a.fromB, End: a.toB,
 		})
@@ -155,12 +174,12 @@ func (x *Index) Search(query []byte, expect float64, w *Workspace) []Hit {
 	return out
 }
 
-// collect finds the proteins and diagonals on which q shares the most words.
-func (w *Workspace) collect(x *Index, q []byte) {
+// collect finds the proteins and diagonals on which q shares the most words, at least the fewest, by every word of some. One protein is left out; -1 for none.
+func (w *Workspace) collect(x *Index, q []byte, fewest, every, without int) {
 	w.hits, w.near = w.hits[:0], w.near[:0]
 	wordsOf(q, func(code, at int) {
 		places := x.places[x.first[code]:x.first[code+1]]
-		if len(places) > x.common {
+		if at%every != 0 || len(places) > x.common {
 			return
 		}
 		for _, place := range places {
@@ -169,10 +188,6 @@ func (w *Workspace) collect(x *Index, q []byte) {
 		}
 	})
 	slices.Sort(w.hits)
-	fewest := 2
-	if len(q) <= shortQuery {
-		fewest = 1
-	}
 	for from := 0; from < len(w.hits); {
 		protein := w.hits[from] >> 32
 		to := from
@@ -185,7 +200,7 @@ func (w *Workspace) collect(x *Index, q []byte) {
 				best.shared, best.offset = n, int(w.hits[low+n/2]&(1<<32-1))-middle
 			}
 		}
-		if best.shared >= fewest {
+		if best.shared >= fewest && best.protein != without {
 			w.near = append(w.near, best)
 		}
 		from = to

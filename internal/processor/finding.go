@@ -87,8 +87,8 @@ func (f *Found) Summary() string {
 			ribosomal++
 		}
 	}
-	return fmt.Sprintf("%d genes of proteins, %d of rRNA, %d of tRNA in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)%s",
-		len(f.Genes), ribosomal, transfer, len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how, f.naming)
+	return fmt.Sprintf("%d genes of proteins, %d of rRNA, %d of tRNA, %d pseudogenes in %d contigs with %d bases, %.1f %% of them coding, GC %.1f %%; genetic code %d (%s)%s",
+		len(f.Genes), ribosomal, transfer, len(f.Pseudogenes), len(f.contigs), f.Bases, 100*f.Coding, 100*f.GC, f.Code, how, f.naming)
 }
 
 // gff3 is what is written, in memory.

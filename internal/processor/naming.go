@@ -130,5 +130,5 @@ func (f *Found) namingSummary(naming *Naming) string {
 	if len(naming.Proteins) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of them named after %d known proteins, %d pseudogenes by them", f.Named, f.known, len(f.Pseudogenes))
+	return fmt.Sprintf("; %d of them named after %d known proteins", f.Named, f.known)
 }

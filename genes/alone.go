@@ -1,0 +1,191 @@
+package genes
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/porestream/porestream/genes/homology"
+)
+
+// Genes that are broken by what the genome itself shows: by their codons (joint.go), and by a longer gene elsewhere in it that they are a copy of a part of, as insertion sequences and
+// prophages leave them. Known proteins, if there are any, are asked later, and may say otherwise (name.go).
+
+const (
+	// ownIdentity is how like its own longer paralogue a broken gene must be. Families that share domains, such as polyketide synthases, are less alike.
+	ownIdentity = .75
+	// ownShared is the share of its words that a gene's protein must have in common with another one to be aligned with it.
+	ownShared = .08
+	// wholeCoverage is the share of both proteins from which on a gene is as whole as the other one.
+	wholeCoverage = .8
+	// copyIdentity is that of copies of two genes that follow each other.
+	copyIdentity = .6
+	// copyShift is how much farther apart the copies may be.
+	copyShift = 3
+)
+
+// spot is where a gene is.
+type spot struct {
+	contig, start, end int
+	reverse            bool
+}
+
+func (g *Gene) spot() spot { return spot{g.Contig, g.Start, g.End, g.Reverse} }
+
+// split are two genes that were found, which codons show to be one.
+type split struct {
+	parts [2]spot
+	fault Fault
+}
+
+// breakAlone takes the genes out that the genome itself shows to be broken. What speaks for that is kept for Name.
+func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []split) error {
+	code, err := homology.NewCode(r.Code)
+	if err != nil {
+		return err
+	}
+	proteins := make([]homology.Protein, len(r.Genes))
+	for i := range r.Genes {
+		proteins[i].Seq = r.Genes[i].protein(contigs, code)
+	}
+	index, err := homology.NewIndex(proteins)
+	if err != nil {
+		return err
+	}
+	at := map[spot]int{}
+	for i := range r.Genes {
+		at[r.Genes[i].spot()] = i
+	}
+	s := &self{contigs: contigs, genes: r.Genes, breaker: newBreaker(contigs, code), index: index, copies: map[int][]int{}}
+	for _, x := range splits {
+		for _, p := range x.parts {
+			if i, found := at[p]; found {
+				s.copies[i] = nil
+			}
+		}
+	}
+	if err := s.search(ctx); err != nil {
+		return err
+	}
+	for _, x := range splits {
+		a, found := at[x.parts[0]]
+		b, other := at[x.parts[1]]
+		if found && other && !s.copied(a, b) {
+			s.list = append(s.list, s.joint(a, b, x.fault), s.joint(b, a, x.fault))
+		}
+	}
+	r.found, r.alone = slices.Clone(r.Genes), s.list
+	r.takeBroken(contigs, slices.Clone(s.list))
+	return nil
+}
+
+// self is a search of a genome in itself.
+type self struct {
+	contigs []Contig
+	genes   []Gene
+	breaker *breaker
+	index   *homology.Index
+	list    []remains
+	copies  map[int][]int // of the genes that are asked for, those that are whole copies of them
+}
+
+// search finds the genes that are parts of others.
+func (s *self) search(ctx context.Context) error {
+	found, copies := make([]*remains, len(s.genes)), make([][]int, len(s.genes))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			var w homology.Workspace
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(s.genes) {
+					return
+				}
+				hits := s.index.Relatives(i, ownShared, expected, &w)
+				found[i] = s.partOf(i, hits, &w)
+				if _, asked := s.copies[i]; asked {
+					for k := range hits {
+						if h := &hits[k]; h.Identity >= copyIdentity && min(h.Coverage, h.QueryCoverage) >= wholeCoverage {
+							copies[i] = append(copies[i], h.Number)
+						}
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for i, x := range found {
+		if x != nil {
+			s.list = append(s.list, *x)
+		}
+		if _, asked := s.copies[i]; asked {
+			s.copies[i] = copies[i]
+		}
+	}
+	return ctx.Err()
+}
+
+// partOf is what is left of a longer gene elsewhere that a gene is a copy of a part of; nil if it isn't. One that has a whole copy is taken for whole.
+func (s *self) partOf(i int, hits []homology.Hit, w *homology.Workspace) *remains {
+	for k := range hits {
+		h := &hits[k]
+		switch {
+		case h.Coverage >= wholeCoverage && h.QueryCoverage >= wholeCoverage:
+			return nil
+		case h.Coverage >= wholeCoverage || h.Identity < ownIdentity:
+			continue
+		}
+		// What only lacks a part, or has it somewhere else, is often a gene of its own.
+		if left, broken := s.breaker.examine(i, &s.genes[i], h, w); broken && (slices.Contains(left.faults, Frameshift) || slices.Contains(left.faults, InternalStop)) {
+			left.own, left.partner = h.Number, -1
+			return &left
+		}
+	}
+	return nil
+}
+
+// copied reports whether two genes that follow each other do so elsewhere as well: then that is how they are, such as the two genes of an insertion sequence.
+func (s *self) copied(a, b int) bool {
+	for _, x := range s.copies[a] {
+		for _, y := range s.copies[b] {
+			if first, second := &s.genes[x], &s.genes[y]; first.Contig == second.Contig && first.Reverse == second.Reverse &&
+				abs(s.apart(x, y)-s.apart(a, b)) <= copyShift {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// apart is the distance of the second gene's start from the first one's stop, on their strand.
+func (s *self) apart(a, b int) int {
+	_, end := s.genes[a].on(s.contigs)
+	start, _ := s.genes[b].near(s.contigs, end)
+	return start - end
+}
+
+func abs(x int) int { return max(x, -x) }
+
+// joint is what a gene leaves that is one with another by their codons.
+func (s *self) joint(i, partner int, fault Fault) remains {
+	x := remains{gene: i, faults: []Fault{fault}, own: -1, partner: partner}
+	x.start, x.end = s.genes[i].on(s.contigs)
+	low, high := s.genes[partner].near(s.contigs, x.start)
+	x.start, x.end = min(x.start, low), max(x.end, high)
+	if n := len(s.contigs[s.genes[i].Contig].Seq); s.contigs[s.genes[i].Contig].Circular && x.start < 0 {
+		x.start, x.end = x.start+n, x.end+n
+	}
+	return x
+}
+
+// believed are the broken genes that the genome itself shows, but for those that known proteins show to be whole: a gene that is like a whole one isn't a part.
+func (r *Result) believed() []remains {
+	whole := func(i int) bool {
+		s := r.Genes[i].Similar
+		return s != nil && min(s.Coverage, s.QueryCoverage) >= wholeCoverage
+	}
+	return slices.DeleteFunc(slices.Clone(r.alone), func(x remains) bool { return whole(x.gene) || x.partner >= 0 && whole(x.partner) })
+}
