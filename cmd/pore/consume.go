@@ -172,10 +172,8 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 			return err
 		case keep:
 			return show.take(rec, logger)
-		case cfg.isFile():
-			show.withhold(rec, logger)
 		}
-		return nil
+		return show.withhold(rec, cfg.isFile(), logger)
 	})
 	if err == nil && cfg.untilEnd {
 		err = ctx.Err()
@@ -308,7 +306,11 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 			}
 		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
-		return consumedFiles[cfg.format](show.out, g, samples[0], settings.Symbol(), cfg.version, show.variants)
+		err := consumedFiles[cfg.format](show.out, g, samples[0], settings.Symbol(), cfg.version, show.variants)
+		if err != nil && cfg.filter != "" {
+			return fmt.Errorf("%w; or --filter leaves it out, which is asked for events of places without a call, too", err)
+		}
+		return err
 	}
 	switch cfg.format {
 	case motifList:
@@ -359,15 +361,7 @@ func newViewer(out *bufio.Writer, format string, namer *pipeline.Namer, partitio
 func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
 	if w.diplotypes != nil {
 		named, err := w.diplotypes.Add(rec)
-		if err != nil {
-			logger.Warn("ignoring a record", "err", err)
-		}
-		for _, n := range named {
-			if err := w.print(n.Text(), n.JSON); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.name(named, err, logger)
 	}
 	v, err := w.variants.Add(rec)
 	if err == nil && v != nil {
@@ -391,11 +385,49 @@ func (w *viewer) take(rec stream.Record, logger *slog.Logger) error {
 	return nil
 }
 
-// withhold keeps what a record brings out of the file, and what it supersedes with it.
-func (w *viewer) withhold(rec stream.Record, logger *slog.Logger) {
-	if err := w.variants.Withhold(rec); err != nil {
+// name prints what samples have of genes now that a record has come.
+func (w *viewer) name(named []*pipeline.Naming, err error, logger *slog.Logger) error {
+	if err != nil {
 		logger.Warn("ignoring a record", "err", err)
 	}
+	for _, n := range named {
+		if err := w.print(n.Text(), n.JSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withhold keeps what a record brings out of a file and out of diplotypes, and what it supersedes with it; of what is printed event by event nothing is kept. One that
+// can't be read is logged, whatever the filter says of it.
+func (w *viewer) withhold(rec stream.Record, file bool, logger *slog.Logger) error {
+	if w.diplotypes != nil {
+		named, err := w.diplotypes.Withhold(rec)
+		return w.name(named, err, logger)
+	}
+	err := readable(rec)
+	if err == nil && file {
+		err = errors.Join(w.variants.Withhold(rec), w.methylation.Withhold(rec))
+	}
+	if err != nil {
+		logger.Warn("ignoring a record", "err", err)
+	}
+	return nil
+}
+
+// readable says why an event can't be read.
+func readable(rec stream.Record) error {
+	_, _, err := event.Decode(rec)
+	if err == nil {
+		_, err = event.DecodeReference(rec)
+	}
+	if err == nil {
+		_, _, err = alert.Decode(rec)
+	}
+	if err == nil {
+		_, _, err = methylation.Decode(rec)
+	}
+	return err
 }
 
 func (w *viewer) print(text string, document func() ([]byte, error)) error {

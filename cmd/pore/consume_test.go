@@ -134,7 +134,12 @@ func TestConsumeFiltersNewestRevisions(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"2 40"}, places)
-	r = pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", "call.qual > 50")
+	reference, err := (&event.Reference{Run: "run", Sample: "s", Revision: 1, Stretch: event.Stretch{Contig: "c", Pos: 1, End: 6}}).Record("variants")
+	require.NoError(t, err)
+	p.out(reference)
+	r = pore(t, "consume", "--brokers", addr, "--format", "callable", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", `status == "FINAL"`)
+	require.ErrorContains(t, r.err, "; or --filter leaves it out")
+	r = pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", `sample == "s" && revision > 9`)
 	require.EqualError(t, r.err, "nothing on the topic is for a file: no sample has a call yet that --filter keeps")
 }
 
@@ -172,6 +177,35 @@ func TestConsumeFiltersWhatItCan(t *testing.T) {
 	r = pore(t, "consume", "--brokers", addr, "--until-end", "--filter", "call.motif.sites > 3")
 	require.ErrorContains(t, r.err, "cannot fetch sites from <nil>")
 	require.ErrorContains(t, r.err, "write ?. behind it, as in call.motif?.sites")
+}
+
+// A record that can't be read is named, also where the filter would leave it out.
+func TestConsumeNamesBrokenRecords(t *testing.T) {
+	addr, p := publish(t)
+	p.variant(1, 1, streampb.CallStatus_PROVISIONAL, 20)
+	p.send(`{"sample": "s", "revision": "one"}`, event.TypeVariant)
+	p.send("null", event.TypeVariant)
+	p.send("{}", event.TypeReference)
+	p.send("{}", "porestream.variant.v2")
+	for _, args := range [][]string{
+		{"--filter", `sample == "t"`, "--until-end"}, {"--until-end"},
+		{"--filter", `sample == "t"`, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n")},
+	} {
+		f := follow(t, append([]string{"--brokers", addr}, args...)...)
+		go func() {
+			for f.out.Scan() {
+			}
+		}()
+		said := 0
+		for f.errs.Scan() {
+			if strings.Contains(f.errs.Text(), "ignoring a record") {
+				require.Regexp(t, `decoding record \d+ of variants/\d`, f.errs.Text())
+				said++
+			}
+		}
+		_ = f.Wait()
+		assert.Equal(t, 3, said, args)
+	}
 }
 
 // A filter that asks for what no event has is refused; everything else is left to each event.

@@ -75,7 +75,7 @@ func (b *DiplotypeBoard) Add(rec stream.Record) error {
 		b.folds[sample] = fold
 	}
 	if ref != nil {
-		fold.references.put(ref, rec)
+		fold.references.put(ref, rec, false)
 	} else if _, err := fold.Add(rec); err != nil {
 		return err
 	}

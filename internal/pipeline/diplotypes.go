@@ -217,7 +217,14 @@ func NewDiplotypeFold(namer *Namer, partitions int32) *DiplotypeFold {
 func (f *DiplotypeFold) Fold() *Fold { return f.fold }
 
 // Add takes one record and returns the genes of its sample of which something else is said now.
-func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
+func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) { return f.take(rec, f.fold.Add) }
+
+// Withhold takes a record that isn't wanted, as [Fold.Withhold] does, and returns what Add does.
+func (f *DiplotypeFold) Withhold(rec stream.Record) ([]*Naming, error) {
+	return f.take(rec, func(rec stream.Record) (*event.Variant, error) { return nil, f.fold.Withhold(rec) })
+}
+
+func (f *DiplotypeFold) take(rec stream.Record, put func(stream.Record) (*event.Variant, error)) ([]*Naming, error) {
 	ref, err := event.DecodeReference(rec)
 	if err != nil {
 		return nil, err
@@ -229,15 +236,11 @@ func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
 		}
 	}
 	sample, touched, kept := f.namer.touched(v, ref)
-	switch {
-	case !kept:
+	if !kept {
 		return nil, nil
-	case ref != nil:
-		f.fold.references.put(ref, rec)
-	default:
-		if _, err := f.fold.Add(rec); err != nil {
-			return nil, err
-		}
+	}
+	if _, err := put(rec); err != nil {
+		return nil, err
 	}
 	var out []*Naming
 	for _, d := range touched {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/monitor"
@@ -81,6 +82,37 @@ func TestDiplotypesInAnyOrder(t *testing.T) {
 		require.Equal(t, []string{"*2/*2"}, row.Diplotypes)
 		require.Empty(t, b.Changed(100))
 	}
+}
+
+// A call that isn't wanted any more is no allele of a diplotype any more.
+func TestDiplotypesOfWithheldCalls(t *testing.T) {
+	l := newLab(t)
+	f := NewDiplotypeFold(l.namer, 1)
+	record := func(o stream.Out, err error) stream.Record {
+		require.NoError(t, err)
+		return stream.Record{Topic: "variants", Key: o.Key, Value: o.Value, Headers: o.Headers}
+	}
+	call := func(revision uint64) stream.Record {
+		return record(event.FromCall(&streampb.Call{
+			Run: "run", Sample: "s", VrsId: "ga4gh:VA.x", Contig: "J02459.1", Pos: 37589, Ref: "C", Alt: "T", Revision: revision, Status: streampb.CallStatus_FINAL,
+			Qual: 50, Depth: 20, Genotype: []uint32{1, 1}, GenotypeQuality: 50,
+		}, annotate.Annotation{}).Record("variants"))
+	}
+	for start := int64(36864); start < 48502; start += align.RegionWidth {
+		end := min(start+align.RegionWidth, 48502)
+		_, err := f.Add(record(event.FromReference(&streampb.Reference{Run: "run", Sample: "s", Contig: "J02459.1", Start: start, End: end, Revision: 1, Blocks: []*streampb.ReferenceBlock{
+			{Start: start, End: end, Depth: 30, MinDepth: 30, Quality: 50, PhredLikelihoods: []uint32{0, 60, 640}},
+		}}).Record("variants")))
+		require.NoError(t, err)
+	}
+	named, err := f.Add(call(1))
+	require.NoError(t, err)
+	require.Equal(t, "FINAL s cI *2/*2", named[0].Text())
+	named, err = f.Withhold(call(2))
+	require.NoError(t, err)
+	require.Len(t, named, 1)
+	require.NotContains(t, named[0].Text(), "*2/*2")
+	require.Empty(t, f.Fold().Variants("s", l.genome.Rank))
 }
 
 // TestBoardOfManySamples: genes are named a few at a time, and samples beyond the limit are counted, not kept.

@@ -49,10 +49,14 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 	return nil, nil
 }
 
-// Withhold takes a variant that isn't wanted: neither it nor its older revisions are listed, until a newer one is added.
+// Withhold takes a variant, or an event of places without one, that isn't wanted: neither it nor its older revisions are listed, until a newer one is added.
 func (f *Fold) Withhold(rec stream.Record) error {
-	if event.TypeOf(rec) != event.TypeVariant {
-		return nil
+	ref, err := event.DecodeReference(rec)
+	if ref != nil {
+		f.references.put(ref, rec, true)
+	}
+	if err != nil || event.TypeOf(rec) != event.TypeVariant {
+		return err
 	}
 	v, err := f.Add(rec)
 	if v != nil {
@@ -69,8 +73,10 @@ func (f *Fold) Samples() []string {
 			samples = append(samples, v.Sample)
 		}
 	}
-	for place := range f.references {
-		samples = append(samples, place.sample)
+	for place, ref := range f.references {
+		if !ref.withheld {
+			samples = append(samples, place.sample)
+		}
 	}
 	slices.Sort(samples)
 	return slices.Compact(samples)

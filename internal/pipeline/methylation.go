@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -26,12 +27,13 @@ import (
 // the same.
 type MethylationFold struct {
 	runEnds
-	latest map[string]*methylation.Stretch
+	latest   map[string]*methylation.Stretch
+	withheld map[string]bool // keys of those of latest that aren't listed
 }
 
 // NewMethylationFold returns the state of an empty topic with a number of partitions.
 func NewMethylationFold(partitions int32) *MethylationFold {
-	return &MethylationFold{runEnds: newRunEnds(partitions), latest: make(map[string]*methylation.Stretch)}
+	return &MethylationFold{runEnds: newRunEnds(partitions), latest: make(map[string]*methylation.Stretch), withheld: make(map[string]bool)}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it brings none: it is older than what is
@@ -46,25 +48,48 @@ func (f *MethylationFold) Add(rec stream.Record) (*methylation.Stretch, error) {
 	case s != nil:
 		if known := f.latest[string(rec.Key)]; known == nil || s.Revision > known.Revision {
 			f.latest[string(rec.Key)] = s
+			delete(f.withheld, string(rec.Key))
 			return s, nil
 		}
 	}
 	return nil, nil
 }
 
+// Withhold takes counts that aren't wanted: neither they nor their older revisions are listed, until newer ones are added.
+func (f *MethylationFold) Withhold(rec stream.Record) error {
+	s, err := f.Add(rec)
+	if s != nil {
+		f.withheld[string(rec.Key)] = true
+	}
+	return err
+}
+
+// listed are the newest counts of a sample.
+func (f *MethylationFold) listed(sample string) iter.Seq[*methylation.Stretch] {
+	return func(yield func(*methylation.Stretch) bool) {
+		for key, s := range f.latest {
+			if s.Sample == sample && !f.withheld[key] && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // Samples lists the samples with counts, sorted.
 func (f *MethylationFold) Samples() []string {
 	samples := make(map[string]bool)
-	for _, s := range f.latest {
-		samples[s.Sample] = true
+	for key, s := range f.latest {
+		if !f.withheld[key] {
+			samples[s.Sample] = true
+		}
 	}
 	return slices.Sorted(maps.Keys(samples))
 }
 
 // Final reports whether all counts of a sample are final.
 func (f *MethylationFold) Final(sample string) bool {
-	for _, s := range f.latest {
-		if s.Sample == sample && s.Status != methylation.Final {
+	for s := range f.listed(sample) {
+		if s.Status != methylation.Final {
 			return false
 		}
 	}
@@ -74,8 +99,8 @@ func (f *MethylationFold) Final(sample string) bool {
 // Haplotypes lists those of a sample that there are counts of, ascending.
 func (f *MethylationFold) Haplotypes(sample string) []int {
 	found := make(map[int]bool)
-	for _, s := range f.latest {
-		if s.Sample == sample && s.Haplotype > 0 {
+	for s := range f.listed(sample) {
+		if s.Haplotype > 0 {
 			found[s.Haplotype] = true
 		}
 	}
@@ -89,8 +114,8 @@ func (f *MethylationFold) Rows(sample string, haplotype int, rank func(contig st
 		return fmt.Errorf("sample %s has no counts by haplotype: they come when its runs have ended, where reads of two copies differ, and processors have --methylation-haplotypes", sample)
 	}
 	var list []*methylation.Stretch
-	for _, s := range f.latest {
-		if s.Sample == sample && s.Haplotype == haplotype && len(s.Sites.Pos) > 0 {
+	for s := range f.listed(sample) {
+		if s.Haplotype == haplotype && len(s.Sites.Pos) > 0 {
 			list = append(list, s)
 		}
 	}

@@ -31,6 +31,7 @@ type reference struct {
 	provisional bool
 	record      stream.Record
 	read        bool  // it was made of reads
+	withheld    bool  // it isn't listed
 	end         int64 // the last position that it says something of
 }
 
@@ -45,20 +46,20 @@ func (r reference) olderThan(ref *event.Reference) bool {
 func (r references) add(rec stream.Record) error {
 	ref, err := event.DecodeReference(rec)
 	if ref != nil {
-		r.put(ref, rec)
+		r.put(ref, rec, false)
 	}
 	return err
 }
 
 // put takes in the event of a record.
-func (r references) put(ref *event.Reference, rec stream.Record) {
+func (r references) put(ref *event.Reference, rec stream.Record, withheld bool) {
 	place := referencePlace{ref.Sample, ref.Stretch.Contig, ref.Stretch.Pos}
 	if r[place].olderThan(ref) {
 		end := ref.Stretch.End
 		if n := len(ref.Blocks); n > 0 {
 			end = max(end, ref.Blocks[n-1].End)
 		}
-		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref), end}
+		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref), withheld, end}
 	}
 }
 
@@ -83,8 +84,8 @@ type regionPlace struct {
 // ReferenceRecords returns the records of a sample's places without a variant.
 func (f *Fold) ReferenceRecords(sample string, g *genome.Genome) ReferenceRecords {
 	places := make([]referencePlace, 0, len(f.references))
-	for p := range f.references {
-		if p.sample == sample {
+	for p, ref := range f.references {
+		if p.sample == sample && !ref.withheld {
 			places = append(places, p)
 		}
 	}
