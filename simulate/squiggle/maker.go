@@ -401,17 +401,7 @@ func (m *Maker) Append(dst []int16, s Strand, c Converter, samples int) ([]int16
 		if m.pore.change == nil {
 			p.pass(level, noise, begin, end)
 		} else {
-			by, when := float64(m.pore.change.at(p.rnd.Float64())*row.loud*r.noise), p.rnd.Float64()
-			if p.rnd.Float64() >= row.rise {
-				by = -by
-			}
-			from, to := begin+float64(when*(end-begin)), end
-			if m.pore.lasts != nil {
-				long := float64(m.pore.lasts.at(p.rnd.Float64()) * (end - begin))
-				from = begin + float64(m.pore.when.at(when)*(end-begin-long))
-				to = from + long
-			}
-			p.change(level, noise, by, from, to, begin, end)
+			p.change(level, noise, m.pore.turn(row, r.noise, begin, end, p.rnd), begin, end)
 		}
 		begin = end
 	}
@@ -435,14 +425,36 @@ type painter struct {
 	rnd        *rand.Rand
 }
 
-// change writes a level that is another one by so much from one moment of its visit to
-// another. The visit's mean stays.
-func (p *painter) change(level, noise, by, from, to, begin, end float64) {
-	level -= float64(by * (to - from) / (end - begin))
-	p.pass(level, noise, begin, from)
-	p.pass(level+by, noise, from, to)
-	if to < end {
-		p.pass(level, noise, to, end)
+// turn is a change of a visit's level: by how much, for which share of the visit, and between which moments.
+type turn struct{ by, share, from, to float64 }
+
+// turn draws how the level of a visit changes, where its noise is so loud. What a profile of format 2 draws is what it drew before
+// there were others.
+func (p *Pore) turn(row *row, loud, begin, end float64, rnd *rand.Rand) turn {
+	by, when, stay := float64(p.change.at(rnd.Float64())*row.loud*loud), rnd.Float64(), end-begin
+	if p.lasts == nil {
+		if rnd.Uint64()&1 != 0 {
+			by = -by
+		}
+		return turn{by, 1 - when, begin + float64(when*stay), end}
+	}
+	if rnd.Float64() >= row.rise {
+		by = -by
+	}
+	share := p.lasts.at(rnd.Float64())
+	long := float64(share * stay)
+	from := begin + float64(p.when.at(when)*(stay-long))
+	return turn{by, share, from, from + long}
+}
+
+// change writes a level that changes for a while. The visit's mean stays: the share says by how much the rest is off, and not the
+// moments, as a visit may take no time.
+func (p *painter) change(level, noise float64, t turn, begin, end float64) {
+	level -= float64(t.by * t.share)
+	p.pass(level, noise, begin, t.from)
+	p.pass(level+t.by, noise, t.from, t.to)
+	if t.to < end {
+		p.pass(level, noise, t.to, end)
 	}
 }
 

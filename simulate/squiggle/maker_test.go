@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/porestream/porestream/testenv"
@@ -89,7 +90,14 @@ func TestCurrentFollowsTheBases(t *testing.T) {
 
 // A read is a function of its seed and number, and its beginning is that of the whole.
 func TestReadsFollowSeedAndNumber(t *testing.T) {
-	p := pore(t, "", Typical())
+	for what, p := range map[string]*Pore{
+		"a table": pore(t, "", Typical()), "format 1": profiledBy(t, toyProfile(), Typical()), "format 2": profiledBy(t, toyWords(), Typical()), "format 3": profiledBy(t, toyTurns(), Typical()),
+	} {
+		t.Run(what, func(t *testing.T) { followsSeedAndNumber(t, p) })
+	}
+}
+
+func followsSeedAndNumber(t *testing.T, p *Pore) {
 	m := p.NewMaker()
 	s := randomStrand(500, 1)
 	whole, read := m.Append(nil, s, plain, math.MaxInt)
@@ -114,13 +122,33 @@ func TestGoldenSamples(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("processors with fused multiplication round otherwise")
 	}
-	out, _ := pore(t, "", Typical()).NewMaker().Append(nil, randomStrand(500, 1), Converter{Offset: 10, Scale: 0.1755, Min: -4096, Max: 4095}, math.MaxInt)
-	var b []byte
-	for _, v := range out {
-		b = binary.LittleEndian.AppendUint16(b, uint16(v))
+	for _, c := range []struct {
+		what, want string
+		pore       *Pore
+	}{
+		{"a table", "374fbaf4786e2710", pore(t, "", Typical())},
+		{"a profile of format 1", "3f220215da115a50", profiledBy(t, toyProfile(), Typical())},
+		{"a profile of format 2", "bdd4441d44d159ff", profiledBy(t, toyWords(), Typical())},
+		{"a profile of format 3", "347ca1ae87ed512a", profiledBy(t, toyTurns(), Typical())},
+	} {
+		out, _ := c.pore.NewMaker().Append(nil, randomStrand(500, 1), Converter{Offset: 10, Scale: 0.1755, Min: -4096, Max: 4095}, math.MaxInt)
+		var b []byte
+		for _, v := range out {
+			b = binary.LittleEndian.AppendUint16(b, uint16(v))
+		}
+		sum := sha256.Sum256(b)
+		assert.Equal(t, c.want, hex.EncodeToString(sum[:8]), c.what)
 	}
-	sum := sha256.Sum256(b)
-	require.Equal(t, "374fbaf4786e2710", hex.EncodeToString(sum[:8]))
+}
+
+// Bases that take no time, which a profile may have, leave no sample that is of no level.
+func TestVisitsOfNoTime(t *testing.T) {
+	for _, p := range []*Profile{toyProfile(), toyWords(), toyTurns()} {
+		clear(p.Dwell[:2*Quantiles/3])
+		out, _ := profiledBy(t, p, Typical()).NewMaker().Append(nil, randomStrand(2000, 1), Converter{Offset: 10, Scale: 0.1755, Min: -4096, Max: 4095}, math.MaxInt)
+		// Of levels of 95 ± 21 pA none is near 30 pA, 170 of the converter; what is no number would come out as the converter's 0.
+		require.Greater(t, slices.Min(out), int16(170), "format %s", p.format())
+	}
 }
 
 // Times have the mean and the spread that the table says, in all families.

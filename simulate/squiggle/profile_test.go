@@ -72,7 +72,13 @@ func toyLevels() *Parts {
 
 func profiled(t testing.TB, tuning Tuning) *Pore {
 	t.Helper()
-	m, err := toyProfile().Apply(toyLevels().Model(), false)
+	return profiledBy(t, toyProfile(), tuning)
+}
+
+// profiledBy is a pore of the toy levels with a profile.
+func profiledBy(t testing.TB, profile *Profile, tuning Tuning) *Pore {
+	t.Helper()
+	m, err := profile.Apply(toyLevels().Model(), false)
 	require.NoError(t, err)
 	p, err := NewPore(m, tuning)
 	require.NoError(t, err)

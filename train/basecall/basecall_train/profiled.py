@@ -158,9 +158,10 @@ class Profile:
         when = rng.random(visits)
         stays = ends - begins
         if self.lasts is not None:
-            long = np.interp(rng.random(visits), SHARES, self.lasts) * stays
+            share = np.interp(rng.random(visits), SHARES, self.lasts)
+            long = share * stays
             start = begins + np.interp(when, SHARES, self.when) * (stays - long)
-            usual = level - by * long / stays
+            usual = level - by * share  # of visits that take no time, too
             edges = np.stack([begins, start, start + long], 1).reshape(-1)
             return np.append(edges, ends[-1]), np.stack([usual, usual + by, usual], 1).reshape(-1)
         edges = np.stack([begins, begins + when * (ends - begins)], 1).reshape(-1)

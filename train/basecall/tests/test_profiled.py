@@ -167,6 +167,16 @@ def test_levels_change_for_a_part_of_a_visit_when_and_the_way_the_profile_says(t
         Profile.read(write(tmp_path, version=3, **(changed | {"when": ""})))
 
 
+def test_visits_that_take_no_time_leave_no_sample_without_a_level(tmp_path):
+    lines = {"change": table(*[0.4] * QUANTILES), "lasts": table(*[0.2] * QUANTILES), "when": table(*SHARES)}
+    words = {name: table(1, 1, 0, 0, 0, 0) for name in ("dwell_word", "noise_word", "rise_word")}
+    dwell = table(*np.where(SHARES < 0.3, 0, DWELL))
+    signal, _ = Profile.read(write(tmp_path, version=3, dwell=dwell, **lines, **words)).current(
+        np.random.default_rng(6).integers(0, 4, 900), 3000, np.random.default_rng(7)
+    )
+    assert np.isfinite(signal).all()
+
+
 def test_reads_differ_in_speed_and_drift(tmp_path):
     rng = np.random.default_rng(3)
     profile = Profile.read(write(tmp_path, speed_log_sd="0.2", drift_sd="0.5", noise=table(*[0.0] * QUANTILES)))
