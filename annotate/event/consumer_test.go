@@ -80,7 +80,17 @@ func TestPythonConsumer(t *testing.T) {
 		require.NoError(t, err)
 		send(ends[0])
 		send(stream.Out{Key: []byte("k"), Value: []byte("not JSON"), Headers: []stream.Header{{Key: "ce_type", Value: []byte("porestream.other.v1")}}})
-		broken := []string{"not JSON", "null", "", `{"revision": "three"}`, `{"sample": "s3", "revision": 1, "status": "FINAL", "variant": {"contig": "c", "pos": 1, "ref": "A", "alt": "G"}}`}
+		const whole = `{"sample": "s3", "revision": 1, "status": "FINAL", "variant": {"contig": "c", "pos": 1, "ref": "A", "alt": "G"}, "call": {}, "annotation": {"most_severe": {"term": "x"}}}`
+		broken := []string{"not JSON", "null", "", `{"revision": "three"}`, `{"sample": "s3", "revision": 1, "status": "FINAL", "variant": {"contig": "c", "pos": 1, "ref": "A", "alt": "G"}}`, strings.Repeat("[", 100_000)}
+		for _, change := range [][2]string{
+			{`"call": {}`, `"call": 5`}, {`"call": {}`, `"call": {"filters": null}`}, {`"call": {}`, `"call": {"filters": [1]}`}, {`"s3"`, "3"}, {`"s3"`, `"\ud800"`},
+			{`"revision": 1`, `"revision": 99999999999999999999`}, {`"revision": 1`, `"revision": 1.5`},
+		} {
+			broken = append(broken, strings.Replace(whole, change[0], change[1], 1))
+		}
+		for _, value := range []string{"null", `{"run": "run", "sample": "s1", "source": 0, "sources": 1, "status": "eaten"}`, `{"run": 1, "sample": "s1", "source": 0, "sources": 1}`} {
+			send(stream.Out{Key: []byte("k"), Value: []byte(value), Headers: []stream.Header{{Key: "ce_type", Value: []byte(event.TypeRunEnd)}}})
+		}
 		for _, value := range broken { // they end nothing
 			send(stream.Out{Key: []byte("k"), Value: []byte(value), Headers: []stream.Header{{Key: "ce_type", Value: []byte(event.TypeVariant)}}})
 		}
@@ -186,18 +196,18 @@ func TestPythonConsumerLosesItsBrokerTwice(t *testing.T) {
 func TestPythonConsumerBeforeItsTopic(t *testing.T) {
 	interpreter := python(t)
 	streamtest.Each(t, func(t *testing.T, addr string) {
-		const topic = "early-py-variants"
+		const topic = "awaited-by-python"
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}})
 		require.NoError(t, err)
 		defer client.Close()
-		require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "early-py-variant", Partitions: 1}}, 1))
+		require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "awaited-by-pytho", Partitions: 1}}, 1))
 		now := exec.CommandContext(t.Context(), interpreter, filepath.Join("..", "..", "docs", "consume", "consumer.py"), addr, topic)
 		out, err := now.CombinedOutput()
 		require.Error(t, err)
-		require.Equal(t, "topic early-py-variants does not exist, and there is early-py-variant; processors make it when they start\n", string(out))
+		require.Equal(t, "topic awaited-by-python does not exist, and there is awaited-by-pytho; processors make it when they start\n", string(out))
 
 		f := follow(t, interpreter, addr, topic, "--follow", filepath.Join(t.TempDir(), "state.sqlite"), "--group", "consumer-py-early")
-		require.Equal(t, "waiting: topic early-py-variants does not exist, and there is early-py-variant", <-f.messages)
+		require.Equal(t, "waiting: topic awaited-by-python does not exist, and there is awaited-by-pytho", <-f.messages)
 		require.NoError(t, client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: topic, Partitions: 1}}, 1))
 		p, err := kafka.NewProducer(t.Context(), client, kafka.ProducerConfig{})
 		require.NoError(t, err)
@@ -209,8 +219,8 @@ func TestPythonConsumerBeforeItsTopic(t *testing.T) {
 		require.Equal(t, []string{"s\tc\t1\tA\tG\tPROVISIONAL\tstop_lost"}, f.next(1))
 		f.stop()
 
-		f = follow(t, interpreter, addr, "early-py-none", "--follow", filepath.Join(t.TempDir(), "state.sqlite"))
-		require.Contains(t, <-f.messages, "waiting: topic early-py-none does not exist")
+		f = follow(t, interpreter, addr, "nobody-makes-me", "--follow", filepath.Join(t.TempDir(), "state.sqlite"))
+		require.Contains(t, <-f.messages, "waiting: topic nobody-makes-me does not exist")
 		f.stop()
 	})
 }

@@ -33,15 +33,34 @@ def of(message, what):
     """What a record brings, by what(its document); None if it can't be read, which is said and ends nothing: it would come again after each start."""
     try:
         return what(json.loads(message.value()))
-    except (KeyError, TypeError, ValueError) as e:  # not JSON, or not what variants.md has
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as e:  # not JSON, or not what variants.md has
         print(f"record {message.offset()} of {message.topic()}/{message.partition()} can't be read and is left out: {e!r}", file=sys.stderr, flush=True)
+
+
+def need(texts, numbers):
+    """Refuses what can't be printed, ordered or kept in the state."""
+    for text in texts:
+        text.encode()
+    for n in numbers:
+        if type(n) is not int or not 0 <= n < 2**63:
+            raise ValueError(f"{n!r} is no number from 0 to 2**63")
 
 
 def checked(event):
     """The event of a variant, if it has what is printed and folded by."""
     v = event["variant"]
-    v["contig"], v["pos"] + 0, v["ref"], v["alt"], event["sample"], event["status"], event["revision"] + 0, event["call"].get("filters"), event["annotation"]["most_severe"]["term"]
+    need([v["contig"], v["ref"], v["alt"], event["sample"], event["status"], event.get("reason", ""), event["annotation"]["most_severe"]["term"], *event["call"].get("filters", [])],
+         [v["pos"], event["revision"]])
     return event
+
+
+def checked_end(end):
+    """The end of a run by one of its sources, if it has what runs' ends are told by."""
+    need([end["run"], *(end.get("samples") or [end["sample"]])], [end["source"], end["sources"]])
+    if end["source"] >= end["sources"]:
+        raise ValueError(f"source {end['source']} of {end['sources']}")
+    WORST_LAST.index(end.get("status") or "normal")
+    return end
 
 
 def passed(event):
@@ -79,7 +98,7 @@ def partitions(consumer, topic, timeout):
     found = consumer.list_topics(topic, timeout=timeout).topics[topic]
     if found.error is None:
         return set(found.partitions), None
-    if found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+    if found.error.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE):  # the latter while it is being made
         sys.exit(f"listing the partitions of {topic}: {found.error.str()}")
     like = difflib.get_close_matches(topic, consumer.list_topics(timeout=timeout).topics)
     return set(), f"topic {topic} does not exist" + (f", and there is {', '.join(like)}" if like else "")
@@ -162,7 +181,7 @@ def follow(consumer, topic, state):
             show(event, *([] if stands else ["taken back: " + (event.get("reason") or ",".join(event["call"].get("filters", [])))]))
 
     def ended(message):
-        e = of(message, lambda e: e if e["run"] and e["source"] < e["sources"] and (e.get("samples") or e["sample"]) else None)
+        e = of(message, checked_end)
         if not e:
             return
         state.execute("replace into ends values (?, ?, ?, ?, ?)", (e["run"], message.partition(), e["source"], e["sources"], e.get("status") or "normal"))
@@ -189,7 +208,8 @@ def follow(consumer, topic, state):
             try:
                 consumer.commit(asynchronous=False)
             except KafkaException as e:  # brokers away, or the group has moved on: what comes again is known
-                print("positions are not committed:", e.args[0].str(), file=sys.stderr, flush=True)
+                if e.args[0].code() != KafkaError._NO_OFFSET:  # all of these messages are of partitions that another member has by now
+                    print("positions are not committed:", e.args[0].str(), file=sys.stderr, flush=True)
 
 
 def main():
