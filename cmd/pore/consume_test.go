@@ -13,6 +13,8 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/event"
+	"github.com/porestream/porestream/modbase/pileup"
+	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/streampb"
@@ -89,9 +91,13 @@ func (p published) send(value string, types string) {
 }
 
 func (p published) variant(pos int64, revision uint64, status streampb.CallStatus, qual float64) {
-	o, err := event.FromCall(&streampb.Call{
-		Run: "run", Sample: "s", VrsId: "ga4gh:VA." + string(rune('a'+pos)), Contig: "c", Pos: pos, Ref: "A", Alt: "G", Revision: revision, Status: status, Qual: qual, Genotype: []uint32{1},
-	}, annotate.Annotation{MostSevere: annotate.MostSevere{Term: "stop_lost"}}).Record(p.topic)
+	p.call(&streampb.Call{Sample: "s", Pos: pos, Revision: revision, Status: status, Qual: qual, Genotype: []uint32{1}})
+}
+
+// call publishes a call of A>G on contig c.
+func (p published) call(c *streampb.Call) {
+	c.Run, c.VrsId, c.Contig, c.Ref, c.Alt = "run", "ga4gh:VA."+string(rune('a'+c.GetPos())), "c", "A", "G"
+	o, err := event.FromCall(c, annotate.Annotation{MostSevere: annotate.MostSevere{Term: "stop_lost"}}).Record(p.topic)
 	require.NoError(p.t, err)
 	p.out(o)
 }
@@ -141,6 +147,72 @@ func TestConsumeFiltersNewestRevisions(t *testing.T) {
 	require.ErrorContains(t, r.err, "; or --filter leaves it out")
 	r = pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", `sample == "s" && revision > 9`)
 	require.EqualError(t, r.err, "nothing on the topic is for a file: no sample has a call yet that --filter keeps")
+}
+
+// Diplotypes, followed or as a table, are of the newest revisions that --filter keeps, too.
+func TestConsumeFiltersNewestRevisionsOfDiplotypes(t *testing.T) {
+	addr, p := publish(t)
+	gene := filepath.Join(t.TempDir(), "gene.json")
+	require.NoError(t, os.WriteFile(gene, []byte(`{"formatVersion": "2", "version": "1", "gene": "GENE", "chromosome": "c", "genomeBuild": "made-up", "variants": [
+		{"position": 2, "rsid": "rs2", "ref": "A", "alts": ["G"], "cpicToVcfAlleleMap": {"A": "A", "G": "G"}}],
+		"namedAlleles": [{"name": "*1", "reference": true, "cpicAlleles": ["A"]}, {"name": "*2", "cpicAlleles": ["G"], "corePositions": [2]}]}`), 0o644))
+	for sample, second := range map[string]*streampb.Call{
+		"replaced":  {Status: streampb.CallStatus_FINAL, Qual: 20, Genotype: []uint32{1, 1}},
+		"retracted": {Status: streampb.CallStatus_RETRACTED, Genotype: []uint32{0, 0}},
+		"stays":     {Status: streampb.CallStatus_FINAL, Qual: 50, Genotype: []uint32{1, 1}},
+	} {
+		p.call(&streampb.Call{Sample: sample, Pos: 2, Revision: 1, Status: streampb.CallStatus_PROVISIONAL, Qual: 40, Genotype: []uint32{1, 1}, Depth: 20, GenotypeQuality: 50})
+		p.call(&streampb.Call{Sample: sample, Pos: 2, Revision: 2, Status: second.GetStatus(), Qual: second.GetQual(), Genotype: second.GetGenotype(), Depth: 20, GenotypeQuality: 50})
+	}
+	consumed := func(filter string, more ...string) []string {
+		r := pore(t, append([]string{"consume", "--brokers", addr, "--diplotypes", "--definitions", gene, "--ref", fasta(t, ">c\nAAAAAA\n"), "--filter", filter}, more...)...)
+		require.NoError(t, r.err)
+		return strings.Split(strings.TrimSpace(r.out), "\n")
+	}
+	table := consumed("call.qual > 30", "--format", "table")
+	require.Len(t, table, 2, "%q", table)
+	assert.Contains(t, table[1], "stays\tGENE\t*2/*2\t")
+
+	last := make(map[string]string)
+	for _, line := range consumed("call.qual > 30", "--until-end") {
+		last[strings.Fields(line)[1]] = line
+	}
+	require.Len(t, last, 3)
+	assert.Contains(t, last["replaced"], "GENE no diplotype; missing: rs2; ")
+	assert.Contains(t, last["retracted"], "GENE no diplotype; missing: rs2; ")
+	assert.Equal(t, "FINAL stays GENE *2/*2", last["stays"])
+	assert.Equal(t, []string{"PROVISIONAL stays GENE *2/*2", "FINAL stays GENE *2/*2"}, consumed(`sample == "stays"`, "--until-end"))
+}
+
+// Counts of modified bases are the newest revisions that --filter keeps, too.
+func TestConsumeFiltersNewestRevisionsOfMethylation(t *testing.T) {
+	addr, p := publish(t)
+	p.topic = "methylation"
+	require.NoError(t, p.client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: p.topic, Partitions: 2}}, 1))
+	for pos, statuses := range map[int64][]string{1: {methylation.Provisional, methylation.Final}, 4097: {methylation.Provisional}} {
+		for i, status := range statuses {
+			s := methylation.Stretch{
+				SchemaVersion: methylation.SchemaVersion, Run: "run", Sample: "s", Revision: uint64(i) + 1, Status: status,
+				Stretch: event.Stretch{Contig: "c", Pos: pos, End: pos + 4095}, Code: "m", Sites: methylation.NewSites(),
+			}
+			s.Sites.Add(&pileup.Row{Pos: int(pos), Strand: pileup.Plus, Modified: 3 + i})
+			o, err := s.Record(p.topic)
+			require.NoError(t, err)
+			p.out(o)
+		}
+	}
+	ref := fasta(t, ">c\n"+strings.Repeat("AC", 5000)+"\n")
+	for filter, want := range map[string][]string{`status == "PROVISIONAL"`: {"4097"}, `status == "FINAL"`: {"1"}, `sample == "s"`: {"1", "4097"}} {
+		r := pore(t, "consume", "--brokers", addr, "--methylation", "--format", "bedmethyl", "--ref", ref, "--filter", filter)
+		require.NoError(t, r.err)
+		var starts []string
+		for line := range strings.Lines(r.out) {
+			starts = append(starts, strings.Split(line, "\t")[1])
+		}
+		assert.Equal(t, want, starts, filter)
+	}
+	r := pore(t, "consume", "--brokers", addr, "--methylation", "--format", "bedmethyl", "--ref", ref, "--filter", `status == "STABLE"`)
+	require.EqualError(t, r.err, "nothing on the topic is for a file: no sample has a count yet that --filter keeps")
 }
 
 // A file of another reference than that of the calls is refused.

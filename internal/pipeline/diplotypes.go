@@ -217,14 +217,17 @@ func NewDiplotypeFold(namer *Namer, partitions int32) *DiplotypeFold {
 func (f *DiplotypeFold) Fold() *Fold { return f.fold }
 
 // Add takes one record and returns the genes of its sample of which something else is said now.
-func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) { return f.take(rec, f.fold.Add) }
-
-// Withhold takes a record that isn't wanted, as [Fold.Withhold] does, and returns what Add does.
-func (f *DiplotypeFold) Withhold(rec stream.Record) ([]*Naming, error) {
-	return f.take(rec, func(rec stream.Record) (*event.Variant, error) { return nil, f.fold.Withhold(rec) })
+func (f *DiplotypeFold) Add(rec stream.Record) ([]*Naming, error) {
+	return f.take(rec, true, f.fold.Add)
 }
 
-func (f *DiplotypeFold) take(rec stream.Record, put func(stream.Record) (*event.Variant, error)) ([]*Naming, error) {
+// Withhold takes a record that isn't wanted, as [Fold.Withhold] does, and returns what Add does, of genes of which something was said: of a sample that isn't wanted
+// there is nothing to take back.
+func (f *DiplotypeFold) Withhold(rec stream.Record) ([]*Naming, error) {
+	return f.take(rec, false, func(rec stream.Record) (*event.Variant, error) { return nil, f.fold.Withhold(rec) })
+}
+
+func (f *DiplotypeFold) take(rec stream.Record, wanted bool, put func(stream.Record) (*event.Variant, error)) ([]*Naming, error) {
 	ref, err := event.DecodeReference(rec)
 	if err != nil {
 		return nil, err
@@ -244,6 +247,9 @@ func (f *DiplotypeFold) take(rec stream.Record, put func(stream.Record) (*event.
 	}
 	var out []*Naming
 	for _, d := range touched {
+		if !wanted && f.said[[2]string{sample, d.Gene}] == "" {
+			continue
+		}
 		named, err := f.namer.name(f.fold, sample, d)
 		if err != nil {
 			return nil, err
