@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/porestream/porestream/basecall/scores"
 	"github.com/porestream/porestream/testenv"
 )
 
@@ -608,7 +609,67 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes arbitrary numbers.
+// TestSetsOfInstructionsAgree: scores that no network gives, and such that decide nothing, are decoded as by Go's code, to the bit, with each
+// set of instructions, in windows of few and of many frames.
+func TestSetsOfInstructionsAgree(t *testing.T) {
+	finite := func(rng *rand.Rand) float32 {
+		for {
+			if v := math.Float32frombits(rng.Uint32()); v-v == 0 {
+				return v
+			}
+		}
+	}
+	for kind, score := range map[string]func(*rand.Rand) float32{
+		"any bits":  finite,
+		"huge":      func(rng *rand.Rand) float32 { return (2*rng.Float32() - 1) * math.MaxFloat32 },
+		"lowest":    func(*rand.Rand) float32 { return -math.MaxFloat32 },
+		"subnormal": func(rng *rand.Rand) float32 { return math.Float32frombits(rng.Uint32() &^ 0x7f800000) },
+		"zeros":     func(rng *rand.Rand) float32 { return math.Float32frombits(rng.Uint32() & 0x80000000) },
+		"few":       func(rng *rand.Rand) float32 { return 80*float32(rng.IntN(50)/49) - 40 },
+		"steps":     func(rng *rand.Rand) float32 { return float32(rng.IntN(40)) / 10 },
+	} {
+		for _, c := range []struct{ k, width, frames int }{
+			{1, 12, 90}, {2, 7, 60}, {2, 256, 20}, {3, 0, 9}, {3, 1, 1}, {3, 12, 120}, {3, 13, 60}, {4, 12, 40}, {4, 2, 3}, {5, 12, 33}, {6, 12, 5},
+		} {
+			for _, stay := range []float32{2, -100, 100} {
+				for _, cut := range []float32{0, 100} {
+					cfg := Config{StateLength: c.k, StayScore: &stay, BeamWidth: c.width, BeamCut: cut}
+					x := make([]float32, c.frames*cfg.Scores())
+					rng := rand.New(rand.NewPCG(31, uint64(c.width)))
+					for i := range x {
+						x[i] = score(rng)
+					}
+					checkSets(t, cfg, x, kind)
+				}
+			}
+		}
+	}
+}
+
+// checkSets decodes scores with each set of instructions, also such that it may write over, and compares with Go's code.
+func checkSets(t *testing.T, cfg Config, x []float32, what string) {
+	t.Helper()
+	d, err := NewDecoder(cfg)
+	require.NoError(t, err)
+	d.lattice.instructions = instructions{}
+	bases, err := d.Decode(x)
+	require.NoError(t, err)
+	checkBases(t, bases, len(x)/cfg.Scores())
+	want := slices.Clone(bases)
+	for set, instructions := range sets() {
+		d.lattice.instructions = instructions
+		have, err := d.Decode(x)
+		require.NoError(t, err)
+		require.Equal(t, want, have, "%s: k=%d, width %d, cut %v, %s", what, cfg.StateLength, cfg.BeamWidth, cfg.BeamCut, set)
+		w := scores.OfFloats(slices.Clone(x), cfg.Scores())
+		w.Spent = true
+		have, err = d.DecodeWindow(w)
+		require.NoError(t, err)
+		require.Equal(t, want, have, "%s: k=%d, width %d, cut %v, %s, spent", what, cfg.StateLength, cfg.BeamWidth, cfg.BeamCut, set)
+	}
+}
+
+// FuzzDecode decodes arbitrary numbers, with each set of instructions.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("some scores"), uint8(0), false)
 	f.Add([]byte{0, 127, 255, 3, 200, 90, 1, 128}, uint8(9), true)
@@ -623,22 +684,13 @@ func FuzzDecode(f *testing.F) {
 		if len(text) == 0 {
 			return
 		}
-		frames := min(20, 1+len(text)/8)
-		scores := make([]float32, frames*cfg.Scores())
-		for i := range scores {
+		frames := min(40, 1+len(text)/8)
+		x := make([]float32, frames*cfg.Scores())
+		for i := range x {
 			b := text[(i*7+i/len(text))%len(text)]
-			scores[i] = float32(int8(b)) * float32(uint(1)<<(b%8)) / 16
+			x[i] = float32(int8(b)) * float32(uint(1)<<(b%8)) / 16
 		}
-		again := slices.Clone(scores)
-		d, err := NewDecoder(cfg)
-		require.NoError(t, err)
-		bases, err := d.Decode(scores)
-		require.NoError(t, err)
-		checkBases(t, bases, frames)
-		bases = slices.Clone(bases)
-		other, err := d.Decode(again)
-		require.NoError(t, err)
-		require.Equal(t, bases, other)
+		checkSets(t, cfg, x, "fuzzed")
 	})
 }
 
@@ -706,6 +758,9 @@ func sets() map[string]instructions {
 	}
 	if has.wider {
 		all["AVX-512"] = has
+	}
+	if has.widerBeam { // as processors have it that lack what the beam needs
+		all["AVX-512 without its beam"] = instructions{vectors: true, wider: true}
 	}
 	return all
 }

@@ -97,7 +97,7 @@ func (d *Decoder) Decode(x []float32) ([]scores.Base, error) {
 }
 
 // DecodeWindow returns the bases in the scores of a window, in ascending order of frames.
-// The bases are valid until the next call.
+// The bases are valid until the next call. Scores that are Spent are written over, also where an error is returned.
 func (d *Decoder) DecodeWindow(w scores.Window) ([]scores.Base, error) {
 	d.bases = d.bases[:0]
 	if w.Frames == 0 {

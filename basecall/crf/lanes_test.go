@@ -82,7 +82,7 @@ func TestAVX512KeepsToItsMemory(t *testing.T) {
 		bytes := testenv.BeforeGuard(t, unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x)))
 		return unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), len(x))
 	}
-	for k := 3; k <= 5; k++ {
+	for k := 1; k <= MaxStateLength; k++ {
 		const frames, width = 60, mostLanes
 		cfg := Config{StateLength: k, StayScore: fixed(2), BeamWidth: width, BeamCut: 100}
 		x := uncertain(rand.New(rand.NewPCG(8, uint64(k))), cfg, frames)

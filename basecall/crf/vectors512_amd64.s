@@ -329,7 +329,7 @@ step:
 	LEAQ           (R11)(AX*4), R11 \
 	SHRQ           $16, R13
 
-// func advanceAVX512(l *lanes, moves, after *float32, mask, oldest, width int, cut, stay float32, row *origin, c *laneConstants) bool
+// func advanceAVX512(l *narrow, moves, after *float32, mask, oldest, width int, cut, stay float32, row *origin, c *laneConstants) bool
 TEXT ·advanceAVX512(SB), NOSPLIT, $0-73
 	MOVQ l+0(FP), DI
 	MOVQ moves+8(FP), SI

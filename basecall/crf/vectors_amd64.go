@@ -10,7 +10,7 @@ func processor() instructions {
 	wider := vectors && x.HasAVX512F && x.HasAVX512DQ
 	return instructions{
 		vectors: vectors, wider: wider,
-		widerBeam: wider && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512CD && x.HasAVX512VBMI2 && x.HasBMI1 && x.HasBMI2,
+		widerBeam: wider && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512CD && x.HasAVX512VBMI2 && x.HasBMI1 && x.HasBMI2 && x.HasPOPCNT,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -152,6 +153,42 @@ func TestSpentScores(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, have, "and scores that aren't spent afterwards")
 		}
+	}
+}
+
+// TestSpentScoresOfABatch: windows of a batch that lie side by side in each frame are decoded at the same time where they lie.
+func TestSpentScoresOfABatch(t *testing.T) {
+	const frames, windows = 50, 4
+	cfg := Config{StateLength: 3, StayScore: fixed(2), BeamWidth: 12, BeamCut: 100}
+	classes := cfg.Scores()
+	batch := make([]float32, windows*frames*classes)
+	var want, have [windows][]scores.Base
+	for i := range windows {
+		x := uncertain(rand.New(rand.NewPCG(24, uint64(i))), cfg, frames)
+		d, err := NewDecoder(cfg)
+		require.NoError(t, err)
+		want[i], err = d.Decode(x)
+		require.NoError(t, err)
+		for f := range frames {
+			copy(batch[(f*windows+i)*classes:], x[f*classes:][:classes])
+		}
+	}
+	for set, instructions := range sets() {
+		batch := slices.Clone(batch)
+		var decoding sync.WaitGroup
+		for i := range windows {
+			decoding.Go(func() {
+				d, err := NewDecoder(cfg)
+				if !assert.NoError(t, err) {
+					return
+				}
+				d.lattice.instructions = instructions
+				have[i], err = d.DecodeWindow(scores.Window{Frames: frames, Classes: classes, Stride: windows * classes, Floats: batch[i*classes:], Spent: true})
+				assert.NoError(t, err)
+			})
+		}
+		decoding.Wait()
+		require.Equal(t, want, have, set)
 	}
 }
 
