@@ -150,7 +150,7 @@ func TestSimulated5kHzIsLikeReal(t *testing.T) {
 				real.Correlation(), made.Correlation(), real.Autocorrelation(), made.Autocorrelation())
 			near(t, d)
 			// Stretches of the same reads differ by 0.005 among themselves.
-			require.InDelta(t, real.Correlation(), made.Correlation(), 0.02)
+			require.InDelta(t, real.Correlation(), made.Correlation(), 0.01)
 		})
 	}
 }
