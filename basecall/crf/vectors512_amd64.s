@@ -83,7 +83,7 @@ highest:
 	VBROADCASTSS   16(R8), Z20     // low part
 	VBROADCASTSS   20(R8), Z21     // the polynomial's coefficients
 	VBROADCASTSS   24(R8), Z22
-	VBROADCASTF64X4 64(R8), Z24    // the roots of two, twice
+	VBROADCASTF64X4 64(R8), Z24    // the roots' bits that the exponent is added to (shifted), twice
 
 	EXPONENTIAL(Z14, Z13, Z1, Z2, Z3)
 	VMOVSS X14, weight+52(FP)

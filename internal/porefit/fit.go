@@ -520,6 +520,9 @@ const HumanGC = 0.41
 // of another composition.
 func Places(letters []byte, gc float64) (out [][]byte) {
 	const most, about = 1600, 0.04
+	if len(letters) < PieceBases {
+		return nil
+	}
 	for i := range most {
 		at := i * (len(letters) - PieceBases) / most
 		piece, strong := make([]byte, 0, PieceBases), 0

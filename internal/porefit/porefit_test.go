@@ -1,6 +1,7 @@
 package porefit
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -183,6 +184,23 @@ func TestDistancesDistinguishOtherPores(t *testing.T) {
 		c.change(&tuning)
 		require.Greater(t, c.of(Compare(as, measured(tuning))), 0.05, name)
 	}
+}
+
+// Places have the composition that is asked for, have no other letters than bases, and are none where the sequence is too short.
+func TestPlaces(t *testing.T) {
+	require.Empty(t, Places(bytes.Repeat([]byte("A"), PieceBases-1), 0))
+	require.Len(t, Places(bytes.Repeat([]byte("a"), PieceBases), 0), 1600)
+	require.Empty(t, Places(bytes.Repeat([]byte("ACGN"), PieceBases), 0.5))
+	half := bytes.Repeat([]byte("ACgT"), PieceBases)
+	require.Empty(t, Places(half, 0.41))
+	for _, piece := range Places(half, 0.47) {
+		require.Len(t, piece, PieceBases)
+		require.Subset(t, []byte{0, 1, 2, 3}, piece)
+	}
+	require.Len(t, Places(half, 0.47), 1600)
+	even, odd := Alternate([]int{0, 1, 2, 3, 4})
+	require.Equal(t, []int{0, 2, 4}, even)
+	require.Equal(t, []int{1, 3}, odd)
 }
 
 // Parts give back the levels that they were measured of, also of k-mers that weren't
