@@ -529,7 +529,7 @@ func compileFilter(expression string) (func(stream.Record) (bool, error), error)
 			return true, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("evaluating --filter on record %d of %s/%d: %s; of a member that an event may lack write ?. behind it, as in call.motif?.sites",
+			return false, fmt.Errorf("evaluating --filter on record %d of %s/%d: %s; a member that an event may lack takes ?. behind it, and ?? with what to take instead, as in (call.motif?.sites ?? 0) > 3",
 				rec.Offset, rec.Topic, rec.Partition, strings.Join(strings.Fields(err.Error()), " "))
 		}
 		keep, ok := result.(bool)

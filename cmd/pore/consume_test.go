@@ -248,7 +248,12 @@ func TestConsumeFiltersWhatItCan(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(r.out, "\n"), r.out)
 	r = pore(t, "consume", "--brokers", addr, "--until-end", "--filter", "call.motif.sites > 3")
 	require.ErrorContains(t, r.err, "cannot fetch sites from <nil>")
-	require.ErrorContains(t, r.err, "write ?. behind it, as in call.motif?.sites")
+	require.ErrorContains(t, r.err, "takes ?. behind it, and ?? with what to take instead, as in (call.motif?.sites ?? 0) > 3")
+	for filter, kept := range map[string]int{"(call.motif?.sites ?? 0) > 3": 0, "(call.motif?.sites ?? 0) < 3": 2} { // as it says
+		r = pore(t, "consume", "--brokers", addr, "--until-end", "--filter", filter)
+		require.NoError(t, r.err)
+		assert.Equal(t, kept, strings.Count(r.out, "\n"), r.out)
+	}
 }
 
 // A record that can't be read is named, also where the filter would leave it out.
@@ -288,6 +293,7 @@ func TestFilterMembers(t *testing.T) {
 		`status == "FINAL" && call?.motif?.sits > 3`: "call.motif.sits",
 		`call.qual.deep == 1`:                        "call.qual.deep",
 		`any(call.filters, # == "x") && samples`:     "samples",
+		`$env["sampel"] == "x"`:                      "sampel",
 	} {
 		_, err := compileFilter(filter)
 		require.ErrorContains(t, err, "--filter: no event has a member "+missing+";", filter)
@@ -296,7 +302,7 @@ func TestFilterMembers(t *testing.T) {
 		`status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"`, `state == "DETECTED" && severity == "high"`, `state == "NEGATIVE" && final`,
 		`sample == "NAME"`, `variant.contig in ["a", "b"]`, `let q = call.qual; q > 3 and q < 9`, `"LowQual" in (call.filters ?? [])`, `call.filters[0] == "x"`, `any(haplotype ?? [], .gene == "x")`,
 		`any(haplotype ?? [], len(.terms) > 1)`, `thresholds.C > 0.5`, `stretch.pos < 100`, `provisional`, `call.motif?.sites > 3`, `evidence?.depth > 3 && consequence != nil`, `len(annotation.consequences ?? []) > 1`,
-		`annotation.known != nil`, `call["qual"] > 3`,
+		`annotation.known != nil`, `call["qual"] > 3`, `$env["sample"] == "x"`, `"call" in $env`,
 	} {
 		_, err := compileFilter(filter)
 		require.NoError(t, err, filter)

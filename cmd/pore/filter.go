@@ -20,7 +20,10 @@ func checkMembers(filter ast.Node) error {
 	ast.Walk(&filter, v)
 	for _, n := range v.asked {
 		path, ok := pathOf(n)
-		if !ok || v.variables[path[0]] {
+		if ok && path[0] == "$env" { // the document itself
+			path = path[1:]
+		}
+		if !ok || len(path) == 0 || v.variables[path[0]] {
 			continue
 		}
 		at := []reflect.Type{reflect.TypeFor[event.Variant](), reflect.TypeFor[event.Reference](), reflect.TypeFor[watchlist.Alert](), reflect.TypeFor[methylation.Stretch]()}

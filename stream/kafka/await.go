@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -35,7 +36,8 @@ func (c *Client) AwaitTopic(ctx context.Context, topic, maker string) (partition
 		if ctx.Err() != nil {
 			return 0, waited, ctx.Err()
 		}
-		if !IsMissingTopic(err) && (!waited || !IsTransient(err)) {
+		made := errors.Is(err, kafka.LeaderNotAvailable) // just now
+		if !IsMissingTopic(err) && !made && (!waited || !IsTransient(err)) {
 			return 0, waited, err
 		}
 		if now := time.Now(); !now.Before(next) {

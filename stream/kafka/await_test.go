@@ -4,12 +4,16 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/porestream/porestream/stream"
 )
@@ -51,6 +55,43 @@ func TestAwaitTopic(t *testing.T) {
 		assert.Equal(t, 3, <-done)
 		assert.Equal(t, 2, strings.Count(said.String(), "\n"), said)
 		assert.Contains(t, said.String(), `msg="the topic is there now" topic=lab.new partitions=3`)
+	})
+}
+
+// Who hasn't the right to see a topic gets that error at once, and when the right is taken away; brokers that fail for a while end no wait.
+func TestAwaitTopicWithFaults(t *testing.T) {
+	inBubble(t, func(t *testing.T, cluster *kfake.Cluster, c *Client, _ *Producer) {
+		var fault atomic.Pointer[kerr.Error]
+		fault.Store(kerr.TopicAuthorizationFailed)
+		cluster.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			req := r.(*kmsg.MetadataRequest)
+			if len(req.Topics) != 1 || *req.Topics[0].Topic != "secret" {
+				return nil, nil, false
+			}
+			res := req.ResponseKind().(*kmsg.MetadataResponse)
+			topic := kmsg.NewMetadataResponseTopic()
+			topic.Topic, topic.ErrorCode = req.Topics[0].Topic, fault.Load().Code
+			res.Topics = append(res.Topics, topic)
+			return res, nil, true
+		})
+		begun := time.Now()
+		_, waited, err := c.AwaitTopic(t.Context(), "secret", "")
+		require.ErrorIs(t, err, kafka.TopicAuthorizationFailed)
+		assert.False(t, waited)
+		assert.Zero(t, time.Since(begun)) // virtual
+
+		fault.Store(kerr.UnknownTopicOrPartition)
+		go func() {
+			time.Sleep(time.Minute) // virtual
+			fault.Store(kerr.LeaderNotAvailable)
+			time.Sleep(5 * time.Minute)
+			fault.Store(kerr.TopicAuthorizationFailed)
+		}()
+		_, waited, err = c.AwaitTopic(t.Context(), "secret", "")
+		require.ErrorIs(t, err, kafka.TopicAuthorizationFailed)
+		assert.True(t, waited)
+		assert.InDelta(t, 6*time.Minute, time.Since(begun), float64(time.Second))
 	})
 }
 

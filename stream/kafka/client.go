@@ -189,7 +189,7 @@ func (c *Client) forget(name string) {
 func leadersOf(res *metadata.ResponseTopic) (*topicLeaders, error) {
 	if code := kafka.Error(res.ErrorCode); code == kafka.UnknownTopicOrPartition {
 		return nil, fmt.Errorf("topic %s does not exist: %w", res.Name, code)
-	} else if code != 0 && code != kafka.LeaderNotAvailable {
+	} else if code != 0 && (code != kafka.LeaderNotAvailable || len(res.Partitions) == 0) { // without partitions it is being made, and not one of none
 		return nil, fmt.Errorf("asking for topic %s: %w", res.Name, code)
 	}
 	t := &topicLeaders{leaders: make([]int32, len(res.Partitions))}
