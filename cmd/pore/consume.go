@@ -299,6 +299,13 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 	if len(samples) != 1 {
 		return fmt.Errorf("the topic holds %d samples (%q), a file takes one: choose with --filter 'sample == \"NAME\"'", len(samples), samples)
 	}
+	within := show.variants.Within
+	if cfg.methylation {
+		within = show.methylation.Within
+	}
+	if err := within(samples[0], g); err != nil {
+		return fmt.Errorf("%s has %w", cfg.reference, err)
+	}
 	if !cfg.methylation {
 		for _, v := range show.variants.Variants(samples[0], g.Rank) {
 			if err := cfg.onReference(&v.Allele, g); err != nil {

@@ -231,6 +231,30 @@ func TestConsumeWithAnotherReference(t *testing.T) {
 	require.NoError(t, pore(t, "consume", "--brokers", addr, "--format", "vcf", "--ref", fasta(t, ">c\naaaaaa\n")).err)
 }
 
+// Nor are places left out unsaid that the topic has records of, and the reference lacks.
+func TestConsumeWithPartOfTheReference(t *testing.T) {
+	addr, p := publish(t)
+	reference, err := (&event.Reference{Run: "run", Sample: "s", Revision: 1, Stretch: event.Stretch{Contig: "d", Pos: 1, End: 6}}).Record("variants")
+	require.NoError(t, err)
+	p.out(reference)
+	counts := &methylation.Stretch{SchemaVersion: methylation.SchemaVersion, Run: "run", Sample: "s", Revision: 1, Status: methylation.Final, Stretch: event.Stretch{Contig: "d", Pos: 1, End: 6}, Code: "m", Sites: methylation.NewSites()}
+	counts.Sites.Add(&pileup.Row{Pos: 3, Strand: pileup.Plus, Canonical: 10})
+	counted, err := counts.Record("methylation")
+	require.NoError(t, err)
+	require.NoError(t, p.client.EnsureTopics(t.Context(), []stream.TopicSettings{{Name: "methylation", Partitions: 1}}, 1))
+	p.out(counted)
+	for _, format := range [][]string{{"--format", "gvcf"}, {"--format", "callable"}, {"--format", "vcf"}, {"--methylation", "--format", "bedmethyl"}} {
+		for content, want := range map[string]string{">c\nAAAAAA\n": `ref.fa has no contig "d", and the topic has records of it`, ">d\nAAAAA\n": "ref.fa has no d:6, and the topic has records of it"} {
+			r := pore(t, append([]string{"consume", "--brokers", addr, "--ref", fasta(t, content)}, format...)...)
+			require.ErrorContains(t, r.err, want, format)
+			assert.Empty(t, r.out)
+		}
+	}
+	r := pore(t, "consume", "--brokers", addr, "--methylation", "--format", "bedmethyl", "--ref", fasta(t, ">d\nAAAAAA\n"))
+	require.NoError(t, r.err)
+	assert.Equal(t, 1, strings.Count(r.out, "\n"), r.out)
+}
+
 // A filter ends nothing over events that aren't variants, and over records that can't be read.
 func TestConsumeFiltersWhatItCan(t *testing.T) {
 	addr, p := publish(t)

@@ -75,6 +75,16 @@ func (f *MethylationFold) listed(sample string) iter.Seq[*methylation.Stretch] {
 	}
 }
 
+// Within refuses a genome that lacks places of a sample's counts: a file by it would leave them out unsaid.
+func (f *MethylationFold) Within(sample string, g *genome.Genome) error {
+	for s := range f.listed(sample) {
+		if err := within(g, s.Stretch.Contig, s.Stretch.End); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Samples lists the samples with counts, sorted.
 func (f *MethylationFold) Samples() []string {
 	samples := make(map[string]bool)

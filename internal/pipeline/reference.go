@@ -69,6 +69,28 @@ func showsReads(ref *event.Reference) bool {
 		slices.ContainsFunc(ref.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
 }
 
+// Within refuses a genome that lacks places of which something is said of a sample: a file of it would leave them out unsaid.
+func (f *Fold) Within(sample string, g *genome.Genome) error {
+	for p, ref := range f.references {
+		if p.sample == sample && !ref.withheld {
+			if err := within(g, p.contig, ref.end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func within(g *genome.Genome, contig string, end int64) error {
+	switch c := g.Contig(contig); {
+	case c == nil:
+		return fmt.Errorf("no contig %q, and the topic has records of it: give the reference that the processors have", contig)
+	case end > int64(len(c.Seq)):
+		return fmt.Errorf("no %s:%d, and the topic has records of it: give the reference that the processors have", contig, end)
+	}
+	return nil
+}
+
 // ReferenceRecords holds the records of a sample's places without a variant, region by region.
 type ReferenceRecords struct {
 	sample  string
