@@ -135,6 +135,34 @@ func envelopeChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[envelopeLen:])
 }
 
+// OfEnvelope is the topic of those records whose values are envelopes of the kind of b; "" if b is no whole envelope, of a kind that this program knows.
+func (t Topics) OfEnvelope(b []byte) string {
+	if len(b) < envelopeLen || string(b[:2]) != envelopeMagic || envelopeChecksum(b) != binary.LittleEndian.Uint32(b[4:]) {
+		return ""
+	}
+	switch Kind(b[2]) {
+	case KindSignal:
+		return t.Signal
+	case KindCalled:
+		return t.Called
+	case KindReads:
+		return t.Reads
+	case KindCalls:
+		return t.Calls
+	case KindRuns:
+		return t.Runs
+	case KindWatch:
+		return t.Watch
+	case KindCursor, KindPush:
+		return t.Cursors
+	case KindDecision:
+		return t.Decisions
+	case KindStatus:
+		return t.Status
+	}
+	return ""
+}
+
 func decode(kind Kind, b []byte, m proto.Message) error {
 	switch {
 	case len(b) < len(envelopeMagic) || string(b[:2]) != envelopeMagic:

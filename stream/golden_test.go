@@ -39,6 +39,14 @@ func TestGoldenRecords(t *testing.T) {
 			if !proto.Equal(got, r.msg) {
 				t.Errorf("the golden record reads as %v, want %v", got, r.msg)
 			}
+			if topic := NewTopics("lab.").OfEnvelope(golden); topic != "lab."+strings.SplitN(r.name, "-", 2)[0] {
+				t.Errorf("it is said to be of topic %q", topic)
+			}
+			golden[len(golden)-1]++
+			if topic := NewTopics("lab.").OfEnvelope(golden); topic != "" {
+				t.Errorf("damaged it is said to be of topic %q", topic)
+			}
+			golden[len(golden)-1]--
 			if string(encoded) != string(golden) {
 				t.Errorf("other bytes are written for it:\n%swant\n%s", hexLines(encoded), text)
 			}

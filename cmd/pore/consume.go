@@ -65,6 +65,7 @@ counts of modified bases (docs/consume/methylation.md), a line for each modifica
 with --diplotypes what each sample has of the genes of --definitions (docs/consume/diplotypes.md),
 a line whenever that changes, if the processors were started with the same --definitions.
 A topic that nobody has made yet is waited for, unless with --until-end or a file's --format.
+One whose records are of another kind is an error, which says what they are.
 
 --filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -150,7 +151,8 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	topic := cfg.topicOf(stream.NewTopics(cfg.kafka.Prefix))
+	topics := stream.NewTopics(cfg.kafka.Prefix)
+	topic := cfg.topicOf(topics)
 	partitions, waited, err := cfg.find(ctx, client, topic)
 	if err != nil {
 		return err
@@ -160,8 +162,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	out := bufio.NewWriter(stdout)
 	show := newViewer(out, cfg.format, namer, int32(partitions))
+	asked := newGate(&cfg, topics, logger)
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
+		if ok, err := asked.pass(rec); err != nil || !ok {
+			return err
+		}
 		if cfg.basecalls {
 			_, _ = out.Write(rec.Value) // Flush returns its error
 			return out.Flush()
