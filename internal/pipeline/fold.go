@@ -59,7 +59,8 @@ func (f *Fold) Withhold(rec stream.Record) error {
 		return err
 	}
 	v, err := f.Add(rec)
-	if v != nil {
+	if v != nil { // its revision is kept alone: a topic of many samples needn't fit in memory for a file of one
+		f.latest[string(rec.Key)] = &event.Variant{Sample: v.Sample, Revision: v.Revision}
 		f.withheld[string(rec.Key)] = true
 	}
 	return err

@@ -58,7 +58,8 @@ func (f *MethylationFold) Add(rec stream.Record) (*methylation.Stretch, error) {
 // Withhold takes counts that aren't wanted: neither they nor their older revisions are listed, until newer ones are added.
 func (f *MethylationFold) Withhold(rec stream.Record) error {
 	s, err := f.Add(rec)
-	if s != nil {
+	if s != nil { // as of variants
+		f.latest[string(rec.Key)] = &methylation.Stretch{Sample: s.Sample, Revision: s.Revision}
 		f.withheld[string(rec.Key)] = true
 	}
 	return err

@@ -59,6 +59,9 @@ func (r references) put(ref *event.Reference, rec stream.Record, withheld bool) 
 		if n := len(ref.Blocks); n > 0 {
 			end = max(end, ref.Blocks[n-1].End)
 		}
+		if withheld {
+			rec = stream.Record{} // as of variants
+		}
 		r[place] = reference{ref.Revision, ref.Provisional, rec, showsReads(ref), withheld, end}
 	}
 }

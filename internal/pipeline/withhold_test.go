@@ -48,6 +48,15 @@ func TestWithhold(t *testing.T) {
 	require.NotContains(t, all[:5], 0)
 	withhold(2)
 	require.Equal(t, [6]int{}, listed())
+	for _, v := range fold.latest { // what is kept doesn't grow with what events say
+		require.Equal(t, event.Variant{Sample: "s", Revision: 2}, *v)
+	}
+	for _, ref := range fold.references {
+		require.Zero(t, ref.record)
+	}
+	for _, s := range methylated.latest {
+		require.Equal(t, methylation.Stretch{Sample: "s", Revision: 2}, *s)
+	}
 	add(1)
 	add(2)
 	require.Equal(t, [6]int{}, listed())
