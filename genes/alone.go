@@ -2,10 +2,7 @@ package genes
 
 import (
 	"context"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/porestream/porestream/genes/homology"
 )
@@ -94,29 +91,17 @@ type self struct {
 // search finds the genes that are parts of others.
 func (s *self) search(ctx context.Context) error {
 	found, copies := make([]*remains, len(s.genes)), make([][]int, len(s.genes))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			var w homology.Workspace
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(s.genes) {
-					return
-				}
-				hits := s.index.Relatives(i, ownShared, expected, &w)
-				found[i] = s.partOf(i, hits, &w)
-				if _, asked := s.copies[i]; asked {
-					for k := range hits {
-						if h := &hits[k]; h.Identity >= copyIdentity && min(h.Coverage, h.QueryCoverage) >= wholeCoverage {
-							copies[i] = append(copies[i], h.Number)
-						}
-					}
+	eachGene(ctx, s.genes, func(i int, _ *Gene, w *homology.Workspace) {
+		hits := s.index.Relatives(i, ownShared, expected, w)
+		found[i] = s.partOf(i, hits, w)
+		if _, asked := s.copies[i]; asked {
+			for k := range hits {
+				if h := &hits[k]; h.Identity >= copyIdentity && min(h.Coverage, h.QueryCoverage) >= wholeCoverage {
+					copies[i] = append(copies[i], h.Number)
 				}
 			}
-		})
-	}
-	wait.Wait()
+		}
+	})
 	for i, x := range found {
 		if x != nil {
 			s.list = append(s.list, *x)

@@ -30,6 +30,25 @@ type Similar struct {
 	Terms  []string // of the Gene Ontology
 }
 
+// eachGene takes the genes on all processors, each once, until ctx ends.
+func eachGene(ctx context.Context, list []Gene, do func(i int, g *Gene, w *homology.Workspace)) {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			var w homology.Workspace
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(list) {
+					return
+				}
+				do(i, &list[i], &w)
+			}
+		})
+	}
+	wait.Wait()
+}
+
 // Name finds the known protein that each gene's is most like. What isn't like enough any one stays without.
 // Genes that are parts of a known protein, the rest of which is there out of frame, behind a stop, apart, or
 // not at all, are taken out and reported as pseudogenes; so are those that Find has taken out, but for what is like a whole known protein.
@@ -44,27 +63,14 @@ func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	}
 	breaker := newBreaker(contigs, code)
 	broken := make([]*remains, len(r.Genes))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			var w homology.Workspace
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(r.Genes) {
-					return
-				}
-				g := &r.Genes[i]
-				hits := n.Known.Search(g.protein(contigs, code), expected, &w)
-				if g.Similar = n.nearest(hits, g); g.Similar == nil && len(hits) > 0 && hits[0].Coverage < n.Coverage {
-					if left, found := breaker.examine(i, g, &hits[0], &w); found {
-						broken[i] = &left
-					}
-				}
+	eachGene(ctx, r.Genes, func(i int, g *Gene, w *homology.Workspace) {
+		hits := n.Known.Search(g.protein(contigs, code), expected, w)
+		if g.Similar = n.nearest(hits, g); g.Similar == nil && len(hits) > 0 && hits[0].Coverage < n.Coverage {
+			if left, found := breaker.examine(i, g, &hits[0], w); found {
+				broken[i] = &left
 			}
-		})
-	}
-	wait.Wait()
+		}
+	})
 	var list []remains
 	for _, left := range broken {
 		if left != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,8 +151,12 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	defer client.Close()
 	topics := stream.NewTopics(cfg.kafka.Prefix)
-	topic := cfg.topicOf(topics)
-	partitions, waited, err := cfg.find(ctx, client, topic)
+	follow := cfg.followed(topics)
+	topic, maker := follow.topic, follow.maker
+	if cfg.topic != "" {
+		topic, maker = cfg.topic, ""
+	}
+	partitions, waited, err := cfg.find(ctx, client, topic, maker)
 	if err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	out := bufio.NewWriter(stdout)
 	show := newViewer(out, cfg.format, namer, int32(partitions))
-	asked := newGate(&cfg, topics, logger)
+	asked := newGate(&cfg, follow, topics, logger)
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
 		if ok, err := asked.pass(rec); err != nil || !ok {
@@ -210,25 +213,32 @@ func (cfg *consumeConfig) checkTopic() error {
 	return nil
 }
 
-// topicOf is the topic to follow.
-func (cfg *consumeConfig) topicOf(topics stream.Topics) string {
-	topic := topics.Variants
+// followed is what a command follows.
+type followed struct {
+	flag  string // that asks for it; "" for variants
+	what  string
+	topic string // on which it is
+	maker string // who makes that
+}
+
+// followed returns what the flags ask for.
+func (cfg *consumeConfig) followed(topics stream.Topics) followed {
 	switch {
 	case cfg.alerts:
-		topic = topics.Alerts
+		return followed{"--alerts", "alerts", topics.Alerts, "processors with --panel, pore topics create --panels"}
 	case cfg.basecalls:
-		topic = topics.Basecalls
+		return followed{"--basecalls", "called reads", topics.Basecalls, "processors with --basecalls, pore topics create --basecalls"}
 	case cfg.methylation:
-		topic = topics.Methylation
+		return followed{"--methylation", "modified bases", topics.Methylation, "processors with --methylation, pore topics create --methylation"}
 	}
-	return cmp.Or(cfg.topic, topic)
+	return followed{"", "variants", topics.Variants, "processors, pore topics create"}
 }
 
 // find returns the number of a topic's partitions. A command that follows a topic that nobody has made yet waits for it; what is on it now is nothing
 // that could be waited for.
-func (cfg *consumeConfig) find(ctx context.Context, client *kafka.Client, topic string) (partitions int, waited bool, err error) {
+func (cfg *consumeConfig) find(ctx context.Context, client *kafka.Client, topic, maker string) (partitions int, waited bool, err error) {
 	if !cfg.untilEnd {
-		return client.AwaitTopic(ctx, topic, cfg.maker())
+		return client.AwaitTopic(ctx, topic, maker)
 	}
 	partitions, err = client.Partitions(ctx, topic)
 	if kafka.IsMissingTopic(err) {
@@ -237,21 +247,6 @@ func (cfg *consumeConfig) find(ctx context.Context, client *kafka.Client, topic 
 		}
 	}
 	return partitions, false, err
-}
-
-// maker says who makes the topic to follow.
-func (cfg *consumeConfig) maker() string {
-	switch {
-	case cfg.topic != "":
-		return ""
-	case cfg.alerts:
-		return "processors with --panel, pore topics create --panels"
-	case cfg.basecalls:
-		return "processors with --basecalls, pore topics create --basecalls"
-	case cfg.methylation:
-		return "processors with --methylation, pore topics create --methylation"
-	}
-	return "processors, pore topics create"
 }
 
 // isFile reports whether the newest state is written as a file, and not each event as it comes.
@@ -313,11 +308,6 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 		return fmt.Errorf("%s has %w", cfg.reference, err)
 	}
 	if !cfg.methylation {
-		for _, v := range show.variants.Variants(samples[0], g.Rank) {
-			if err := cfg.onReference(&v.Allele, g); err != nil {
-				return err
-			}
-		}
 		settings := processor.SurveySettings{Allele: cfg.allele}
 		err := consumedFiles[cfg.format](show.out, g, samples[0], settings.Symbol(), cfg.version, show.variants)
 		if err != nil && cfg.filter != "" {
@@ -334,18 +324,6 @@ func (cfg *consumeConfig) writeFile(ctx context.Context, show *viewer) error {
 		err = show.methylation.WriteBedMethyl(show.out, samples[0], cfg.haplotype, g.Rank)
 	}
 	return errors.Join(err, show.out.Flush()) // what there is before an error, too
-}
-
-// onReference refuses an allele of another reference than --ref: a file of it would be of places that it doesn't have.
-func (cfg *consumeConfig) onReference(a *event.Allele, g *genome.Genome) error {
-	contig, start := g.Contig(a.Contig), int(a.Pos)-1
-	switch {
-	case contig == nil:
-		return fmt.Errorf("%s has no contig %q, where %s>%s was called at %d: give the reference that the processors have", cfg.reference, a.Contig, a.Ref, a.Alt, a.Pos)
-	case start < 0 || start+len(a.Ref) > len(contig.Seq) || !strings.EqualFold(string(contig.Seq[start:start+len(a.Ref)]), a.Ref):
-		return fmt.Errorf("%s has no %s at %s:%d, where %s>%s was called: give the reference that the processors have", cfg.reference, a.Ref, a.Contig, a.Pos, a.Ref, a.Alt)
-	}
-	return nil
 }
 
 // viewer prints new events of a public topic.
@@ -418,9 +396,11 @@ func (w *viewer) withhold(rec stream.Record, file bool, logger *slog.Logger) err
 		named, err := w.diplotypes.Withhold(rec)
 		return w.name(named, err, logger)
 	}
-	err := readable(rec)
-	if err == nil && file {
+	var err error
+	if file {
 		err = errors.Join(w.variants.Withhold(rec), w.methylation.Withhold(rec))
+	} else {
+		err = readable(rec)
 	}
 	if err != nil {
 		logger.Warn("ignoring a record", "err", err)

@@ -60,24 +60,15 @@ func isFASTQ(value []byte) bool {
 // one that was asked for has passed, it is the mistake of somebody who writes to the topic, and is left out like one that can't be read.
 type gate struct {
 	topics stream.Topics
-	flag   string   // what the user asked by
+	follow followed
 	asked  []string // flags that would give it
 	right  bool     // one that was asked for has passed
 	logger *slog.Logger
 }
 
-func newGate(cfg *consumeConfig, topics stream.Topics, logger *slog.Logger) *gate {
-	g := &gate{topics: topics, logger: logger}
-	switch {
-	case cfg.basecalls:
-		g.flag = "--basecalls"
-	case cfg.alerts:
-		g.flag = "--alerts"
-	case cfg.methylation:
-		g.flag = "--methylation"
-	}
-	g.asked = []string{g.flag}
-	if g.flag == "" && !cfg.diplotypes && !cfg.isFile() { // events are printed as they come
+func newGate(cfg *consumeConfig, follow followed, topics stream.Topics, logger *slog.Logger) *gate {
+	g := &gate{topics: topics, follow: follow, asked: []string{follow.flag}, logger: logger}
+	if follow.flag == "" && !cfg.diplotypes && !cfg.isFile() { // events are printed as they come
 		g.asked = append(g.asked, "--alerts", "--methylation")
 	}
 	return g
@@ -92,7 +83,7 @@ func (g *gate) pass(rec stream.Record) (bool, error) {
 		return true, nil
 	case kind != nil:
 		fault = errors.New(kind.what + g.advice(kind))
-	case g.flag == "--basecalls":
+	case g.follow.flag == "--basecalls":
 		fault = errors.New("no read as FASTQ")
 	case event.TypeOf(rec) == "" && len(rec.Value) > 0: // an empty one is what compaction takes a key away by
 		fault = errors.New("nothing that pore consume knows")
@@ -113,14 +104,12 @@ func (g *gate) advice(kind *recordKind) string {
 	switch {
 	case kind.none:
 	case kind.flag == "":
-		todo = append(todo, "leave "+g.flag+" out for these")
-	case g.flag == "":
+		todo = append(todo, "leave "+g.follow.flag+" out for these")
+	case g.follow.flag == "":
 		todo = append(todo, "give "+kind.flag+" for these")
 	default:
-		todo = append(todo, "give "+kind.flag+" in place of "+g.flag+" for these")
+		todo = append(todo, "give "+kind.flag+" in place of "+g.follow.flag+" for these")
 	}
-	asked := map[string]string{"": "variants", "--alerts": "alerts", "--methylation": "modified bases", "--basecalls": "called reads"}[g.flag]
-	topic := map[string]string{"": g.topics.Variants, "--alerts": g.topics.Alerts, "--methylation": g.topics.Methylation, "--basecalls": g.topics.Basecalls}[g.flag]
-	todo = append(todo, fmt.Sprintf("follow topic %s, as without --topic, for %s", topic, asked))
+	todo = append(todo, fmt.Sprintf("follow topic %s, as without --topic, for %s", g.follow.topic, g.follow.what))
 	return ": " + strings.Join(todo, ", or ")
 }

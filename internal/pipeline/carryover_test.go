@@ -33,9 +33,9 @@ func TestUnassessedRuns(t *testing.T) {
 	of := func(sample, status string, c *event.CarryOver) *event.Variant {
 		return &event.Variant{Sample: sample, Status: status, Call: event.Call{CarryOver: c}}
 	}
-	fold := &Fold{latest: map[string]*event.Variant{
+	fold := &Fold{newest: newest[event.Variant]{latest: map[string]*event.Variant{
 		"1": of("b", "FINAL", &event.CarryOver{}), "2": of("b", "RETRACTED", nil), "3": of("dull", "FINAL", nil), "4": of("c", "FINAL", nil), "5": of("a", "STABLE", nil), "6": of("water", "FINAL", nil),
-	}}
+	}}}
 	require.Empty(t, unassessed(fold, runs, controls))
 	fold.latest["7"] = of("a", "FINAL", nil)
 	require.Equal(t, []string{"many"}, unassessed(fold, runs, controls))

@@ -10,20 +10,49 @@ import (
 	"github.com/porestream/porestream/stream/streampb"
 )
 
+// newest has the newest revision of each thing that a topic has, by key. Of one that isn't wanted it keeps no more than its revision, and whose it is: a topic of
+// many samples needn't fit in memory for a file of one.
+type newest[T any] struct {
+	latest   map[string]*T
+	withheld map[string]bool // keys of those of latest that aren't wanted
+}
+
+func makeNewest[T any]() newest[T] {
+	return newest[T]{latest: make(map[string]*T), withheld: make(map[string]bool)}
+}
+
+func (n *newest[T]) keep(key []byte, v *T) {
+	n.latest[string(key)] = v
+	delete(n.withheld, string(key))
+}
+
+func (n *newest[T]) withhold(key []byte, bare *T) {
+	n.latest[string(key)] = bare
+	n.withheld[string(key)] = true
+}
+
+// listed calls yield with those that are wanted.
+func (n *newest[T]) listed(yield func(*T) bool) {
+	for key, v := range n.latest {
+		if !n.withheld[key] && !yield(v) {
+			return
+		}
+	}
+}
+
 // Fold is the state of a variants topic as a consumer sees it: the newest
 // revision of every allele, and which runs have ended. It is a pure function of
 // the records added, whatever order the partitions come in and however often a
 // record is delivered.
 type Fold struct {
 	runEnds
-	latest     map[string]*event.Variant
-	withheld   map[string]bool // keys of those of latest that aren't listed
+	newest[event.Variant]
 	references references
 }
 
 // NewFold returns the state of an empty topic with a number of partitions.
 func NewFold(partitions int32) *Fold {
-	return &Fold{runEnds: newRunEnds(partitions), latest: make(map[string]*event.Variant), withheld: make(map[string]bool), references: make(references)}
+	return &Fold{runEnds: newRunEnds(partitions), newest: makeNewest[event.Variant](), references: make(references)}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it
@@ -39,8 +68,7 @@ func (f *Fold) Add(rec stream.Record) (*event.Variant, error) {
 	case v != nil:
 		known := f.latest[string(rec.Key)]
 		if known == nil || v.Revision > known.Revision {
-			f.latest[string(rec.Key)] = v
-			delete(f.withheld, string(rec.Key))
+			f.keep(rec.Key, v)
 			return v, nil
 		}
 	default:
@@ -59,9 +87,8 @@ func (f *Fold) Withhold(rec stream.Record) error {
 		return err
 	}
 	v, err := f.Add(rec)
-	if v != nil { // its revision is kept alone: a topic of many samples needn't fit in memory for a file of one
-		f.latest[string(rec.Key)] = &event.Variant{Sample: v.Sample, Revision: v.Revision}
-		f.withheld[string(rec.Key)] = true
+	if v != nil {
+		f.withhold(rec.Key, &event.Variant{Sample: v.Sample, Revision: v.Revision})
 	}
 	return err
 }
@@ -69,10 +96,8 @@ func (f *Fold) Withhold(rec stream.Record) error {
 // Samples lists the samples that have a call, or a record about places without a call, sorted.
 func (f *Fold) Samples() []string {
 	var samples []string
-	for key, v := range f.latest {
-		if !f.withheld[key] {
-			samples = append(samples, v.Sample)
-		}
+	for v := range f.listed {
+		samples = append(samples, v.Sample)
 	}
 	for place, ref := range f.references {
 		if !ref.withheld {
@@ -106,8 +131,8 @@ func (f *Fold) Variants(sample string, rank func(contig string) int) []*event.Va
 // sorted lists those that are wanted, as Variants does.
 func (f *Fold) sorted(rank func(contig string) int, wanted func(*event.Variant) bool) []*event.Variant {
 	var list []*event.Variant
-	for key, v := range f.latest {
-		if !f.withheld[key] && wanted(v) && v.Status != streampb.CallStatus_RETRACTED.String() {
+	for v := range f.listed {
+		if wanted(v) && v.Status != streampb.CallStatus_RETRACTED.String() {
 			list = append(list, v)
 		}
 	}

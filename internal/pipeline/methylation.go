@@ -27,13 +27,12 @@ import (
 // the same.
 type MethylationFold struct {
 	runEnds
-	latest   map[string]*methylation.Stretch
-	withheld map[string]bool // keys of those of latest that aren't listed
+	newest[methylation.Stretch]
 }
 
 // NewMethylationFold returns the state of an empty topic with a number of partitions.
 func NewMethylationFold(partitions int32) *MethylationFold {
-	return &MethylationFold{runEnds: newRunEnds(partitions), latest: make(map[string]*methylation.Stretch), withheld: make(map[string]bool)}
+	return &MethylationFold{runEnds: newRunEnds(partitions), newest: makeNewest[methylation.Stretch]()}
 }
 
 // Add takes one record and returns the revision that it brings, or nil when it brings none: it is older than what is
@@ -47,8 +46,7 @@ func (f *MethylationFold) Add(rec stream.Record) (*methylation.Stretch, error) {
 		f.add(rec.Partition, end)
 	case s != nil:
 		if known := f.latest[string(rec.Key)]; known == nil || s.Revision > known.Revision {
-			f.latest[string(rec.Key)] = s
-			delete(f.withheld, string(rec.Key))
+			f.keep(rec.Key, s)
 			return s, nil
 		}
 	}
@@ -58,18 +56,17 @@ func (f *MethylationFold) Add(rec stream.Record) (*methylation.Stretch, error) {
 // Withhold takes counts that aren't wanted: neither they nor their older revisions are listed, until newer ones are added.
 func (f *MethylationFold) Withhold(rec stream.Record) error {
 	s, err := f.Add(rec)
-	if s != nil { // as of variants
-		f.latest[string(rec.Key)] = &methylation.Stretch{Sample: s.Sample, Revision: s.Revision}
-		f.withheld[string(rec.Key)] = true
+	if s != nil {
+		f.withhold(rec.Key, &methylation.Stretch{Sample: s.Sample, Revision: s.Revision})
 	}
 	return err
 }
 
-// listed are the newest counts of a sample.
-func (f *MethylationFold) listed(sample string) iter.Seq[*methylation.Stretch] {
+// of are the newest counts of a sample.
+func (f *MethylationFold) of(sample string) iter.Seq[*methylation.Stretch] {
 	return func(yield func(*methylation.Stretch) bool) {
-		for key, s := range f.latest {
-			if s.Sample == sample && !f.withheld[key] && !yield(s) {
+		for s := range f.listed {
+			if s.Sample == sample && !yield(s) {
 				return
 			}
 		}
@@ -78,7 +75,7 @@ func (f *MethylationFold) listed(sample string) iter.Seq[*methylation.Stretch] {
 
 // Within refuses a genome that lacks places of a sample's counts: a file by it would leave them out unsaid.
 func (f *MethylationFold) Within(sample string, g *genome.Genome) error {
-	for s := range f.listed(sample) {
+	for s := range f.of(sample) {
 		if err := within(g, s.Stretch.Contig, s.Stretch.End); err != nil {
 			return err
 		}
@@ -89,17 +86,15 @@ func (f *MethylationFold) Within(sample string, g *genome.Genome) error {
 // Samples lists the samples with counts, sorted.
 func (f *MethylationFold) Samples() []string {
 	samples := make(map[string]bool)
-	for key, s := range f.latest {
-		if !f.withheld[key] {
-			samples[s.Sample] = true
-		}
+	for s := range f.listed {
+		samples[s.Sample] = true
 	}
 	return slices.Sorted(maps.Keys(samples))
 }
 
 // Final reports whether all counts of a sample are final.
 func (f *MethylationFold) Final(sample string) bool {
-	for s := range f.listed(sample) {
+	for s := range f.of(sample) {
 		if s.Status != methylation.Final {
 			return false
 		}
@@ -110,7 +105,7 @@ func (f *MethylationFold) Final(sample string) bool {
 // Haplotypes lists those of a sample that there are counts of, ascending.
 func (f *MethylationFold) Haplotypes(sample string) []int {
 	found := make(map[int]bool)
-	for s := range f.listed(sample) {
+	for s := range f.of(sample) {
 		if s.Haplotype > 0 {
 			found[s.Haplotype] = true
 		}
@@ -125,7 +120,7 @@ func (f *MethylationFold) Rows(sample string, haplotype int, rank func(contig st
 		return fmt.Errorf("sample %s has no counts by haplotype: they come when its runs have ended, where reads of two copies differ, and processors have --methylation-haplotypes", sample)
 	}
 	var list []*methylation.Stretch
-	for s := range f.listed(sample) {
+	for s := range f.of(sample) {
 		if s.Haplotype == haplotype && len(s.Sites.Pos) > 0 {
 			list = append(list, s)
 		}

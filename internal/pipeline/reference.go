@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/porestream/porestream/align"
 	"github.com/porestream/porestream/annotate/event"
@@ -72,7 +73,8 @@ func showsReads(ref *event.Reference) bool {
 		slices.ContainsFunc(ref.Callable, func(s event.CallableSpan) bool { return s.Callability != "N" && s.Callability != "NO_COVERAGE" })
 }
 
-// Within refuses a genome that lacks places of which something is said of a sample: a file of it would leave them out unsaid.
+// Within refuses a genome that lacks places of which something is said of a sample, or has other bases where something was called: a file by it would leave them out unsaid, or be of
+// another genome.
 func (f *Fold) Within(sample string, g *genome.Genome) error {
 	for p, ref := range f.references {
 		if p.sample == sample && !ref.withheld {
@@ -80,6 +82,23 @@ func (f *Fold) Within(sample string, g *genome.Genome) error {
 				return err
 			}
 		}
+	}
+	for _, v := range f.Variants(sample, g.Rank) {
+		if err := hasAllele(g, &v.Allele); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasAllele refuses an allele of another reference.
+func hasAllele(g *genome.Genome, a *event.Allele) error {
+	contig, start := g.Contig(a.Contig), int(a.Pos)-1
+	switch {
+	case contig == nil:
+		return fmt.Errorf("no contig %q, where %s>%s was called at %d: give the reference that the processors have", a.Contig, a.Ref, a.Alt, a.Pos)
+	case start < 0 || start+len(a.Ref) > len(contig.Seq) || !strings.EqualFold(string(contig.Seq[start:start+len(a.Ref)]), a.Ref):
+		return fmt.Errorf("no %s at %s:%d, where %s>%s was called: give the reference that the processors have", a.Ref, a.Contig, a.Pos, a.Ref, a.Alt)
 	}
 	return nil
 }

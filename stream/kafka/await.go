@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
@@ -93,7 +94,7 @@ func alike(name string, names []string) []string {
 	}
 	var found []candidate
 	for _, n := range names {
-		d := editDistance(name, n)
+		d := levenshtein.ComputeDistance(name, n)
 		switch {
 		case d == 0:
 			continue
@@ -117,24 +118,3 @@ func alike(name string, names []string) []string {
 
 // afterPrefix is a topic's name without the deployment's prefix, which ends in '.', '_' or '-' by custom.
 func afterPrefix(name string) string { return name[strings.LastIndexAny(name, "._-")+1:] }
-
-// editDistance is the number of bytes to insert, remove or replace that make one name the other (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

@@ -86,6 +86,26 @@ func load(path string) ([]*coding, error) {
 	return list, nil
 }
 
+// both reads the genes of an annotation and those that were found.
+func both[T any](read func(path string) ([]T, error), truthPath, foundPath string) (truth, found []T, err error) {
+	if truth, err = read(truthPath); err != nil {
+		return nil, nil, err
+	}
+	found, err = read(foundPath)
+	return truth, found, err
+}
+
+// byStop has the genes that aren't pseudogenes, by where they end.
+func byStop(list []*coding) map[place]*coding {
+	known := map[place]*coding{}
+	for _, c := range list {
+		if !c.pseudo {
+			known[c.place] = c
+		}
+	}
+	return known
+}
+
 // number is the number that an attribute has, NaN if there is none.
 func number(text string) float64 {
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
@@ -127,20 +147,11 @@ func symbolsOf(attributes map[string]string) []string {
 // names counts of the genes that were found where the truth has one: those that a known protein is similar to, those that got a symbol, and of these those
 // that have it in the truth, and those that have it there among their synonyms.
 func names(truthPath, foundPath string, out io.Writer) error {
-	truth, err := load(truthPath)
+	truth, found, err := both(load, truthPath, foundPath)
 	if err != nil {
 		return err
 	}
-	found, err := load(foundPath)
-	if err != nil {
-		return err
-	}
-	known := map[place]*coding{}
-	for _, c := range truth {
-		if !c.pseudo {
-			known[c.place] = c
-		}
-	}
+	known := byStop(truth)
 	var hits, similar, symbols, right, synonyms int
 	for _, c := range found {
 		t := known[c.place]
@@ -186,11 +197,7 @@ func (c *coding) classOf() int {
 
 // compare counts the genes of the truth that were found by their stops, those of them with their starts, and those found that aren't in it.
 func compare(truthPath, foundPath string, out io.Writer) error {
-	truth, err := load(truthPath)
-	if err != nil {
-		return err
-	}
-	found, err := load(foundPath)
+	truth, found, err := both(load, truthPath, foundPath)
 	if err != nil {
 		return err
 	}
@@ -201,15 +208,8 @@ func compare(truthPath, foundPath string, out io.Writer) error {
 }
 
 func count(truth, found []*coding) (n counts) {
-	known := map[place]*coding{}
-	var pseudo []*coding
-	for _, c := range truth {
-		if c.pseudo {
-			pseudo = append(pseudo, c)
-		} else {
-			known[c.place] = c
-		}
-	}
+	known := byStop(truth)
+	pseudo := slices.DeleteFunc(slices.Clone(truth), func(c *coding) bool { return !c.pseudo })
 	n.truth = len(known)
 	seen := map[place]bool{}
 	for _, c := range found {
@@ -270,20 +270,11 @@ func (r *reliability) off() (sum float64) {
 
 // calibration compares the probabilities of genes, and of starts of genes that the truth has, with what is true.
 func calibration(truthPath, foundPath string, out io.Writer) error {
-	truth, err := load(truthPath)
+	truth, found, err := both(load, truthPath, foundPath)
 	if err != nil {
 		return err
 	}
-	found, err := load(foundPath)
-	if err != nil {
-		return err
-	}
-	known := map[place]*coding{}
-	for _, c := range truth {
-		if !c.pseudo {
-			known[c.place] = c
-		}
-	}
+	known := byStop(truth)
 	var gene, start reliability
 	for _, c := range found {
 		if c.pseudo {

@@ -65,18 +65,26 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// filesIn writes texts to files of a folder of the test's own, and returns their paths.
+func filesIn(t *testing.T) func(name, text string) string {
+	dir := t.TempDir()
+	return func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	write := filesIn(t)
 	file := func(name string, genes ...string) string {
 		var rows strings.Builder
 		for i, g := range genes {
 			fmt.Fprintf(&rows, "c\tx\tgene\t%d\t%d\t.\t+\t.\tID=g%d;locus_tag=L%d;%s\nc\tx\tCDS\t%d\t%d\t.\t+\t0\tID=c%d;Parent=g%d;similar_to=%s\n",
 				100*i+1, 100*i+60, i, i, g, 100*i+1, 100*i+60, i, i, strings.Repeat("p", i%2))
 		}
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(rows.String()), 0o600))
-		return path
+		return write(name, rows.String())
 	}
 	truth := file("truth", "gene=a", "gene=b;gene_synonym=x,y", "gene=c", "Name=L3", "gene=e")
 	found := file("found", "Name=a", "Name=Y", "Name=z", "Name=d", "Name=L4", "Name=none")
@@ -105,12 +113,7 @@ func TestCount(t *testing.T) {
 
 func TestCompareRNA(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
+	file := filesIn(t)
 	truth := file("truth", "c\tx\trRNA\t1\t2000\t.\t+\t.\tID=a\nc\tx\ttRNA\t3000\t3075\t.\t-\t.\tproduct=tRNA-Ala\nc\tx\ttRNA\t4000\t4075\t.\t-\t.\tproduct=tRNA-Met\n")
 	found := file("found", "c\tx\trRNA\t20\t2000\t.\t+\t.\tproduct=16S ribosomal RNA\nc\tx\ttRNA\t3002\t3075\t.\t-\t.\tproduct=tRNA-Ala\n"+
 		"c\tx\ttRNA\t4000\t4075\t.\t+\t.\tproduct=tRNA-Met\nc\tx\ttRNA\t4000\t4076\t.\t-\t.\tproduct=tRNA-Ile\n")
@@ -124,12 +127,7 @@ func TestCompareRNA(t *testing.T) {
 
 func TestCalibration(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
+	file := filesIn(t)
 	truth := file("truth", "c\tx\tCDS\t1\t300\t.\t+\t0\tID=a\nc\tx\tCDS\t400\t600\t.\t-\t0\tID=b\nc\tx\tCDS\t700\t900\t.\t+\t0\tID=d;pseudo=true\n")
 	found := file("found", "c\tx\tCDS\t1\t300\t.\t+\t0\tposterior=1.0000;start_posterior=.8\n"+ // right
 		"c\tx\tCDS\t400\t570\t.\t-\t0\tposterior=.75;start_posterior=.85\n"+ // right, but for its start

@@ -59,11 +59,7 @@ const nearEnds = 5
 // compareRNA counts for each kind the genes of the truth, those found, those of them that share most of their bases with one of the truth, with the same
 // product (where both name one), and with both ends within five bases.
 func compareRNA(truthPath, foundPath string, out io.Writer) error {
-	truth, err := loadRNA(truthPath)
-	if err != nil {
-		return err
-	}
-	found, err := loadRNA(foundPath)
+	truth, found, err := both(loadRNA, truthPath, foundPath)
 	if err != nil {
 		return err
 	}
