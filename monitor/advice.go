@@ -76,6 +76,8 @@ func adviceTable() map[string]advice {
 			"Results are right, but a restart has to repeat what came since. See the processor's log: mostly the right to write to the topic of state is missing, or Kafka is short of disk."},
 		"PorestreamGroupUnstable": {"a stage loses its partitions to errors",
 			"See the processor's log for the error that ends its generations. If it says that sessions time out, the machine is overloaded or --session-timeout is too short."},
+		"PorestreamPartitionsChanged": {"the number of partitions of a topic has changed: results of runs under way can't be relied on",
+			"Reads of one place are in two partitions, and no worker has all of them; so FINAL calls can't be relied on either. Process these runs anew under another prefix (pore replay --into), and restart the processors when no run is under way. Find out who adds partitions."},
 
 		"SignalLost": {"live signal is lost: neither memory nor spool has space for it",
 			"Bring Kafka back or make it faster, and run ingest with --spool on a disk with space: then signal outlives the outage."},
@@ -85,8 +87,6 @@ func adviceTable() map[string]advice {
 			"Regions are evaluated by the model of most of their reads. If that was not meant, call all reads of the sample with one model and version, and attach them anew under another run."},
 		"RunTimeout": {"a run was ended because nothing of it came any more",
 			"See whether its ingest has died: started again, it goes on, and the run's calls are amended. --run-timeout says how long to wait."},
-		"PartitionsChanged": {"the number of partitions of a topic has changed: results of runs under way can't be relied on",
-			"Reads of one place are in two partitions, and no worker has all of them; so FINAL calls can't be relied on either. Process these runs anew under another prefix (pore replay --into), and restart the processors when no run is under way. Find out who adds partitions."},
 		"DeviceFails": {"a device could not compute a batch",
 			"Batches are computed again, so nothing is lost. If it goes on, see the processor's log and the device's own (dmesg, nvidia-smi): out of memory is the usual reason."},
 		"Unreadable": {"part of the picture can't be read",

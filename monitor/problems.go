@@ -372,7 +372,7 @@ func resizedFindings(list []*process) (out []finding) {
 		p.each(mResized, plain, nil, func(i int, s *series) {
 			if n := p.rows[len(p.rows)-1].value(i); n > 0 {
 				out = append(out, finding{
-					id: "partitions/" + p.instance + "/" + s.label("topic"), advice: "PartitionsChanged", severity: SeverityError,
+					id: "partitions/" + p.instance + "/" + s.label("topic"), advice: "PorestreamPartitionsChanged", severity: SeverityError,
 					title: "the number of partitions of topic " + s.label("topic") + " has changed: results of runs under way can't be relied on", detail: "on " + p.report.GetHost(),
 				})
 			}

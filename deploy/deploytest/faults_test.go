@@ -114,6 +114,13 @@ func faults() []fault {
 			stop()
 			l.network.unblock()
 		}},
+		// The last, as nothing takes partitions away again.
+		{"partitions are added to a topic under a run", []string{"PorestreamPartitionsChanged"}, func(l *lab) {
+			l.resize("reads", 3)
+			l.awaitFiring("PorestreamPartitionsChanged")
+			l.processor.end(syscall.SIGTERM)
+			l.processor.start()
+		}},
 	}
 }
 

@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/porestream/porestream/ingest"
 	"github.com/porestream/porestream/modelfile/folder"
@@ -252,6 +254,20 @@ func (l *lab) produce(topic string, value []byte) {
 	require.NoError(l, err)
 	defer client.Close()
 	require.NoError(l, client.ProduceSync(l.ctx, &kgo.Record{Topic: topic, Value: value}).FirstErr())
+}
+
+// resize gives a topic more partitions, as an administrator would.
+func (l *lab) resize(topic string, partitions int32) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.network.addr()))
+	require.NoError(l, err)
+	defer client.Close()
+	req, more := kmsg.NewPtrCreatePartitionsRequest(), kmsg.NewCreatePartitionsRequestTopic()
+	more.Topic, more.Count = topic, partitions
+	req.Topics = append(req.Topics, more)
+	res, err := req.RequestWith(l.ctx, client)
+	require.NoError(l, err)
+	require.Len(l, res.Topics, 1)
+	require.NoError(l, kerr.ErrorForCode(res.Topics[0].ErrorCode))
 }
 
 // network is what lies before the broker. While it is blocked, connections can be
