@@ -64,7 +64,7 @@ counts of modified bases (docs/consume/methylation.md), a line for each modifica
 with --diplotypes what each sample has of the genes of --definitions (docs/consume/diplotypes.md),
 a line whenever that changes, if the processors were started with the same --definitions.
 A topic that nobody has made yet is waited for, unless with --until-end or a file's --format.
-One whose records are of another kind is an error, which says what they are.
+One that has records of another kind and none of these is an error, which says what they are.
 
 --filter is an expression over the event's JSON members (docs/consume/variants.md), for
 example: status == "FINAL" && call.qual > 30 && annotation.most_severe.impact == "HIGH"
@@ -165,10 +165,15 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 	}
 	out := bufio.NewWriter(stdout)
 	show := newViewer(out, cfg.format, namer, int32(partitions))
-	asked := newGate(&cfg, follow, topics, logger)
+	asked := newGate(&cfg, follow, topics, kafkaLog{client, topic}, logger)
+	if position == kafka.FromEnd {
+		if asked.began, err = client.Offsets(ctx, topic); err != nil {
+			return err
+		}
+	}
 	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
 	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
-		if ok, err := asked.pass(rec); err != nil || !ok {
+		if ok, err := asked.pass(ctx, rec); err != nil || !ok {
 			return err
 		}
 		if cfg.basecalls {

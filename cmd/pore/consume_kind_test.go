@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +19,7 @@ import (
 	"github.com/porestream/porestream/annotate/event"
 	"github.com/porestream/porestream/modbase/stage/methylation"
 	"github.com/porestream/porestream/stream"
+	"github.com/porestream/porestream/stream/kafka"
 	"github.com/porestream/porestream/stream/snapshot"
 	"github.com/porestream/porestream/stream/streampb"
 	"github.com/porestream/porestream/watchlist/alert"
@@ -130,4 +136,190 @@ func TestConsumeBesideOthers(t *testing.T) {
 			assert.Contains(t, errs[i], want.errs[i])
 		}
 	}
+}
+
+// The fetches of partitions come in any order: what stands on the topic decides all the same, here as the files of variants say.
+func TestConsumeOfMixedPartitions(t *testing.T) {
+	addr, p := publish(t)
+	variant, err := event.FromCall(&streampb.Call{Run: "run", Sample: "s", VrsId: "ga4gh:VA.a", Contig: "c", Pos: 1, Ref: "A", Alt: "G", Revision: 1, Genotype: []uint32{1}}, annotate.Annotation{}).Record("variants")
+	require.NoError(t, err)
+	stray := stream.Out{Topic: "variants", Value: golden(t, "reads-run-start")}
+	for range 3 {
+		p.out(stray)
+	}
+	stray.Partition, variant.Partition = 1, 1
+	p.out(stray)
+	p.out(variant)
+	for range 20 {
+		f := follow(t, "--brokers", addr, "--until-end")
+		var out, errs []string
+		for f.out.Scan() {
+			out = append(out, f.out.Text())
+		}
+		for f.errs.Scan() {
+			errs = append(errs, f.errs.Text())
+		}
+		require.NoError(t, f.Wait(), "%q", errs)
+		require.Len(t, out, 1)
+		require.Len(t, errs, 4)
+	}
+	// Those that come later are held against what was there before them.
+	f := follow(t, "--brokers", addr, "--from", "end")
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for f.errs.Scan() {
+			lines <- f.errs.Text()
+		}
+	}()
+	var first string
+	for first == "" {
+		p.out(stray) // until one is behind where the command has begun
+		select {
+		case first = <-lines:
+		default:
+		}
+	}
+	assert.Contains(t, first, "ignoring a record")
+	require.NoError(t, f.Process.Signal(os.Interrupt))
+	for line := range lines {
+		assert.Contains(t, line, "ignoring a record")
+	}
+	require.NoError(t, f.Wait())
+}
+
+// heldLog is a topic in memory.
+type heldLog [][]stream.Record
+
+func (l heldLog) Offsets(context.Context) ([]kafka.PartitionOffsets, error) {
+	bounds := make([]kafka.PartitionOffsets, len(l))
+	for p, recs := range l {
+		bounds[p] = kafka.PartitionOffsets{Partition: int32(p), End: int64(len(recs)), Stable: int64(len(recs))}
+	}
+	return bounds, nil
+}
+
+func (l heldLog) Read(_ context.Context, partition int32, from, to int64, take func(stream.Record) bool) error {
+	for _, rec := range l[partition][from:to] {
+		if !take(rec) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// answer is what a gate says of a topic.
+type answer struct {
+	err          string
+	passed, left []string // sorted; none with an error
+}
+
+// TestGateIsOfTheTopicAlone has partitions of all kinds of records come in any order: the same records pass, the same are reported, or the same line ends the command.
+func TestGateIsOfTheTopicAlone(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	kinds := []stream.Record{
+		{Value: []byte("{}"), Headers: typed(event.TypeVariant)}, {Value: golden(t, "reads-run-start")}, {Value: []byte(oneRead)}, {Value: []byte("{}"), Headers: typed(alert.Type)},
+		{Value: []byte("junk")}, {Key: []byte("gone")}, {Value: []byte("{}"), Headers: typed("porestream.other.v1")},
+	}
+	verdicts := make(map[bool]int)
+	for range 2000 {
+		log, began := make(heldLog, 1+r.IntN(4)), []kafka.PartitionOffsets(nil)
+		fromEnd, odds := r.IntN(3) == 0, r.IntN(9)
+		for p := range log {
+			for offset := range r.IntN(8) {
+				rec := kinds[0]
+				if r.IntN(9) > odds {
+					rec = kinds[1+r.IntN(len(kinds)-1)]
+				}
+				rec.Topic, rec.Partition, rec.Offset = "variants", int32(p), int64(offset)
+				log[p] = append(log[p], rec)
+			}
+			if fromEnd {
+				began = append(began, kafka.PartitionOffsets{Partition: int32(p), End: int64(r.IntN(len(log[p]) + 1))})
+			}
+		}
+		want := follows(t, r, log, began)
+		for range 10 {
+			require.Equal(t, want, follows(t, r, log, began))
+		}
+		verdicts[want.err == ""]++
+		require.Equal(t, isOther(log, began), want.err != "", "%v %v: %+v", log, began, want)
+	}
+	assert.Greater(t, verdicts[true], 100)
+	assert.Greater(t, verdicts[false], 100)
+}
+
+// enough stands in for enoughOthers, so that short partitions have that many.
+const enough = 3
+
+// isOther is the rule once more: there is a record of another kind behind where the command began, and none of the partitions has one that was asked for before three of
+// another kind, counted from the log's start or from there.
+func isOther(log heldLog, began []kafka.PartitionOffsets) bool {
+	others := 0
+	for p, recs := range log {
+		from := 0
+		if began != nil {
+			from = int(began[p].End)
+		}
+		for _, part := range [][]stream.Record{recs, recs[from:]} {
+			wrong := 0
+			for _, rec := range part {
+				kind := kindOf(rec, stream.NewTopics(""))
+				if kind == nil {
+					continue
+				}
+				if kind.flag == "" && !kind.none {
+					if wrong < enough {
+						return false
+					}
+					continue
+				}
+				wrong++
+			}
+		}
+		for _, rec := range recs[from:] {
+			if kind := kindOf(rec, stream.NewTopics("")); kind != nil && (kind.none || kind.flag != "") {
+				others++
+			}
+		}
+	}
+	return others > 0
+}
+
+// follows has a gate take what is on a topic, in an order by chance within which that of each partition holds.
+func follows(t *testing.T, r *rand.Rand, log heldLog, began []kafka.PartitionOffsets) (a answer) {
+	topics, said := stream.NewTopics(""), new(strings.Builder)
+	cfg := &consumeConfig{format: "vcf"}
+	g := newGate(cfg, cfg.followed(topics), topics, log, slog.New(slog.NewTextHandler(said, nil)))
+	g.began, g.others = began, enough
+	var order []int
+	next := make([]int, len(log))
+	for p, recs := range log {
+		if began != nil {
+			next[p] = int(began[p].End)
+		}
+		for range recs[next[p]:] {
+			order = append(order, p)
+		}
+	}
+	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, p := range order {
+		rec := log[p][next[p]]
+		next[p]++
+		ok, err := g.pass(t.Context(), rec)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return answer{err: err.Error()}
+		}
+		if ok {
+			a.passed = append(a.passed, fmt.Sprint(p, "/", rec.Offset))
+		}
+	}
+	for line := range strings.Lines(said.String()) {
+		_, line, _ = strings.Cut(line, " ")
+		a.left = append(a.left, line)
+	}
+	slices.Sort(a.passed)
+	slices.Sort(a.left)
+	return a
 }
