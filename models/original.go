@@ -64,7 +64,7 @@ func openOriginal(dir string) (*basecall.Model, error) {
 // originalKey returns a key of all that a conversion depends on: the folder's name, its
 // files and how they are converted.
 func originalKey(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
+	name, err := convert.NameOf(dir)
 	if err != nil {
 		return "", err
 	}
@@ -72,8 +72,12 @@ func originalKey(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	made := conversion
+	if strings.HasPrefix(name, "rna002") {
+		made = 3 // they were said to be for 4 kHz, which no run of RNA002 is recorded at
+	}
 	all := sha256.New()
-	fmt.Fprintf(all, "%d %q\n", conversion, filepath.Base(abs))
+	fmt.Fprintf(all, "%d %q\n", made, name)
 	for _, entry := range entries {
 		if entry.IsDir() || !convert.Reads(entry.Name()) {
 			continue
@@ -102,7 +106,7 @@ type Listed struct {
 }
 
 // List lists the basecalling models in a folder by name, which is one itself or has some
-// within. No network is read.
+// within. Hidden folders are left out, as those of models that are just being written. No network is read.
 func List(dir string) ([]Listed, error) {
 	if one, ok := listed(dir); ok {
 		return []Listed{one}, nil
@@ -113,6 +117,9 @@ func List(dir string) ([]Listed, error) {
 	}
 	var all []Listed
 	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
 		if one, ok := listed(filepath.Join(dir, entry.Name())); ok {
 			all = append(all, one)
 		}
@@ -125,6 +132,9 @@ func List(dir string) ([]Listed, error) {
 
 // listed returns the basecalling model in a folder, if there is one.
 func listed(dir string) (one Listed, ok bool) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return Listed{}, false
+	}
 	one = Listed{Path: dir, Original: isOriginal(dir)}
 	if one.Original {
 		one.Manifest, one.Err = convert.Describe(dir, convert.Options{})
@@ -152,11 +162,16 @@ func (l Listed) Fits(run *signal.Run) bool {
 	if l.Err != nil || m.Chemistry != run.Chemistry() || !slices.Contains(m.SampleRates, run.SampleRate) {
 		return false
 	}
-	slow := strings.HasSuffix(run.Kit, "-260") || strings.HasSuffix(run.Kit, "_260")
-	if found := speed.FindStringSubmatch(m.Name); found != nil && m.Chemistry == "r10.4.1" {
-		return (found[1] == "260") == slow
+	if m.Chemistry != "r10.4.1" {
+		return true
 	}
-	return true
+	// One kit has models of its own, whose names state no speed.
+	if strings.Contains(m.Name, "_apk_") != strings.HasSuffix(strings.ToUpper(run.Kit), "APK114") {
+		return false
+	}
+	slow := strings.HasSuffix(run.Kit, "-260") || strings.HasSuffix(run.Kit, "_260")
+	found := speed.FindStringSubmatch(m.Name)
+	return found == nil || (found[1] == "260") == slow
 }
 
 // sizes are the words for the size of a network in the names of Dorado's models, in
@@ -194,7 +209,7 @@ func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 			return Listed{}, fmt.Errorf("choosing a model: none is for all of the recording's runs, of which run %s is %s and run %s is %s: call them one by one", runs[0].ID, wanted(runs[0], size), run.ID, wanted(run, size))
 		}
 		if len(fitting) == 0 {
-			return Listed{}, fmt.Errorf("choosing a model: none is for run %s (%s): there are %s", run.ID, wanted(run, size), describe(all))
+			return Listed{}, fmt.Errorf("choosing a model: none is for run %s (%s): there are %s", run.ID, wanted(run, size), describe(all, run))
 		}
 	}
 	slices.SortStableFunc(fitting, func(a, b Listed) int {
@@ -208,14 +223,13 @@ const PassedOverMessage = "a model that would be chosen can't be used: the next 
 
 // PassedOver returns the models, of some, that can't be used and would have been chosen before
 // one if they could, by what their folders' names say: of its chemistry and of a size that comes
-// before its own, or of its size and newer. size is as for [Choose]. Models of modified bases, whose names have
-// two versions, are none of them.
+// before its own, or of its size and newer. size is as for [Choose]. Models of modified bases are none of them.
 func PassedOver(all []Listed, chosen Listed, size string) []Listed {
 	var passed []Listed
 	for _, l := range all {
 		name := filepath.Base(l.Path)
 		says := modelname.Parse(name)
-		if l.Err == nil || strings.Count(name, "@") > 1 || says.Chemistry != chosen.Manifest.Chemistry || size != "" && says.Tier != size {
+		if l.Err == nil || ofModifiedBases(name) || says.Chemistry != chosen.Manifest.Chemistry || size != "" && says.Tier != size {
 			continue
 		}
 		if cmp.Or(cmp.Compare(rankOf(name), rankOf(chosen.Manifest.Name)), compareVersions(chosen.Manifest.Version, says.Version)) < 0 {
@@ -237,18 +251,43 @@ func wanted(run *signal.Run, size string) string {
 	return text
 }
 
-// describe names models with what they are for.
-func describe(all []Listed) string {
-	var names []string
+// mostNamed bounds the models that an error names: a folder with all of Dorado's has a hundred.
+const mostNamed = 8
+
+// describe names models with what they are for, those of a run's chemistry first. Models of modified bases are left out.
+func describe(all []Listed, run *signal.Run) string {
+	var near, far []string
 	for _, l := range all {
-		if l.Err != nil {
-			names = append(names, fmt.Sprintf("%s (can't be used: %v)", filepath.Base(l.Path), l.Err))
+		name := filepath.Base(l.Path)
+		chemistry := l.Manifest.Chemistry
+		var text string
+		switch {
+		case l.Err == nil:
+			rates := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(l.Manifest.SampleRates), "[]")), " or ")
+			text = fmt.Sprintf("%s (%s at %s Hz)", l.Manifest.Name, chemistry, rates)
+		case ofModifiedBases(name):
 			continue
+		default:
+			chemistry, text = modelname.Parse(name).Chemistry, fmt.Sprintf("%s (can't be used: %v)", name, l.Err)
 		}
-		names = append(names, fmt.Sprintf("%s (%s at %s Hz)", l.Manifest.Name, l.Manifest.Chemistry, strings.Trim(fmt.Sprint(l.Manifest.SampleRates), "[]")))
+		if chemistry == run.Chemistry() {
+			near = append(near, text)
+		} else {
+			far = append(far, text)
+		}
+	}
+	names := slices.Concat(near, far)
+	switch others := len(names) - mostNamed; {
+	case len(names) == 0:
+		return "only models of modified bases"
+	case others > 1:
+		return fmt.Sprintf("%s, and %d others", strings.Join(names[:mostNamed], ", "), others)
 	}
 	return strings.Join(names, ", ")
 }
+
+// ofModifiedBases reports whether a folder's name is that of a model of modified bases, which has two versions.
+func ofModifiedBases(name string) bool { return strings.Count(name, "@") > 1 }
 
 // rankOf is where the size that a model's name states stands in the order of choice.
 func rankOf(name string) int {

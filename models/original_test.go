@@ -31,9 +31,11 @@ func originals(t *testing.T) string {
 	place(t, dir, "dna_r10.4.1_small@v4.0.0.dorado", "dna_r10.4.1_e8.2_400bps_hac@v4.1.0")
 	place(t, dir, "dna_r10.4.1_small@v4.0.0", "dna_r10.4.1_e8.2_260bps_hac@v4.1.0")
 	place(t, dir, "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v4.3.0")
-	place(t, dir, "dna_r10.4.1_small@v6.0.0", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0")
+	place(t, dir, "dna_r10.4.1_small@v6.1.0.dorado", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0")
 	place(t, dir, "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_e8.2_400bps_sup@v5.0.0")
+	place(t, dir, "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_e8.2_apk_sup@v5.2.0")
 	place(t, dir, "dna_r9.4.1_small@v3.0", "rna004_130bps_hac@v5.1.0")
+	place(t, dir, "dna_r9.4.1_small@v3.0", "rna002_70bps_hac@v3")
 	return dir
 }
 
@@ -87,7 +89,7 @@ func TestOriginalsAreConvertedOnce(t *testing.T) {
 func TestChooseTakesTheModelForTheRun(t *testing.T) {
 	all, err := List(originals(t))
 	require.NoError(t, err)
-	require.Len(t, all, 7)
+	require.Len(t, all, 9)
 	run := func(cell, kit string, rate int) *signal.Run {
 		return &signal.Run{ID: "r", FlowCellProduct: cell, Kit: kit, SampleRate: rate}
 	}
@@ -103,7 +105,10 @@ func TestChooseTakesTheModelForTheRun(t *testing.T) {
 		{run("FLO-MIN004RA", "", 4000), "", "rna004_130bps_hac@v5.1.0", ""},
 		{run("", "SQK-RNA004", 4000), "hac", "rna004_130bps_hac@v5.1.0", ""},
 		{run("FLO-PRO114M", "", 5000), "fast", "", "none is for run r (r10.4.1 at 5000 Hz, size fast): there are dna_r10.4.1_e8.2_260bps_hac@v4.1.0 (r10.4.1 at 4000 Hz)"},
-		{run("FLO-MIN106", "SQK-RNA002", 3012), "", "", "none is for run r (rna002 at 3012 Hz, kit SQK-RNA002)"},
+		{run("FLO-PRO114M", "sqk-apk114", 5000), "", "dna_r10.4.1_e8.2_apk_sup@v5.2.0", ""},
+		{run("FLO-MIN106", "SQK-RNA002", 3012), "", "rna002_70bps_hac@v3", ""},
+		{run("FLO-MIN106", "SQK-RNA002", 3000), "hac", "rna002_70bps_hac@v3", ""},
+		{run("FLO-MIN106", "SQK-RNA002", 4000), "", "", "none is for run r (rna002 at 4000 Hz, kit SQK-RNA002): there are rna002_70bps_hac@v3 (rna002 at 3000 or 3012 Hz), dna_r10.4.1_e8.2_260bps"},
 		{run("", "", 4000), "", "", "names neither a flow cell nor a kit"},
 		{run("FLO-MIN106", "", 4000), "huge", "", `"huge" is no size of models`},
 	} {
@@ -119,8 +124,8 @@ func TestChooseTakesTheModelForTheRun(t *testing.T) {
 	// Runs of two chemistries have no model in common.
 	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-PRO114M", "", 5000)}, "")
 	require.ErrorContains(t, err, "of which run r is r9.4 at 4000 Hz and run r is r10.4.1 at 5000 Hz: call them one by one")
-	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-MIN106", "SQK-RNA002", 3012)}, "")
-	require.ErrorContains(t, err, "none is for run r (rna002 at 3012 Hz, kit SQK-RNA002): there are", "which has none at all")
+	_, err = Choose(all, []*signal.Run{run("FLO-MIN106", "", 4000), run("FLO-MIN106", "SQK-RNA002", 4000)}, "")
+	require.ErrorContains(t, err, "none is for run r (rna002 at 4000 Hz, kit SQK-RNA002): there are", "which has none at all")
 }
 
 // TestPassedOverAreThoseThatWouldBeChosen: a newer model that can't be used isn't left out unsaid, and those
@@ -166,6 +171,8 @@ func TestChooseForRecordings(t *testing.T) {
 		"r10/na12878-4khz.blow5":   "dna_r10.4.1_e8.2_400bps_hac@v4.1.0",
 		"r10/hg002-5khz-one.blow5": "dna_r10.4.1_e8.2_400bps_hac@v6.0.0",
 		"formats/rna004.pod5":      "rna004_130bps_hac@v5.1.0",
+		"formats/read5/test.pod5":  "rna002_70bps_hac@v3",
+		"formats/mixed-pod5/rna002_70bps_rna002_70bps-FLO_MIN106-SQK_RNA002-3000.pod5":                                    "rna002_70bps_hac@v3",
 		"formats/mixed-pod5/dna_r10.4.1_e8.2_400bps_4khz_dna_r10.4.1_e8.2_400bps_4khz-FLO_MIN114-SQK_NBD114_96-4000.pod5": "dna_r10.4.1_e8.2_400bps_hac@v4.1.0",
 		"formats/mixed-pod5/dna_r10.4.1_e8.2_260bps_dna_r10.4.1_e8.2_260bps-FLO_PRO114-SQK_NBD114_96_260-4000.pod5":       "dna_r10.4.1_e8.2_260bps_hac@v4.1.0",
 		"formats/mixed-pod5/dna_r10.4.1_e8.2_400bps_5khz_dna_r10.4.1_e8.2_400bps_5khz-FLO_PRO114M-SQK_RAD114-5000.pod5":   "dna_r10.4.1_e8.2_400bps_hac@v6.0.0",
@@ -189,8 +196,82 @@ func TestListNamesWhatCanNotBeUsed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.ErrorContains(t, all[0].Err, "modified bases")
-	_, err = Choose(all, []*signal.Run{{ID: "r", FlowCellProduct: "FLO-PRO114M", SampleRate: 5000}}, "")
-	require.ErrorContains(t, err, "can't be used")
+	run := []*signal.Run{{ID: "r", FlowCellProduct: "FLO-PRO114M", SampleRate: 5000}}
+	_, err = Choose(all, run, "")
+	require.ErrorContains(t, err, "there are only models of modified bases")
 	_, err = List(t.TempDir())
 	require.ErrorContains(t, err, "holds no basecalling model")
+
+	// What is no model isn't named, and of many those of the run's chemistry come first.
+	for _, file := range []string{".DS_Store", "README"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o600))
+	}
+	place(t, dir, "dna_r10.4.1_small@v4.3.0", ".model-123")
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "dangling")))
+	for _, name := range []string{"1.0", "1.1", "1.2", "1.3", "1.4", "1.5", "1.6", "1.7"} {
+		place(t, dir, "dna_r9.4.1_small@v3.3", "dna_r9.4.1_e8_hac@v"+name)
+	}
+	config := filepath.Join(place(t, dir, "dna_r9.4.1_small@v3.3", "rna004_130bps_hac@v5.0.0"), "config.toml")
+	require.NoError(t, os.WriteFile(config, []byte("[encoder\n"), 0o600))
+	place(t, dir, "dna_r9.4.1_small@v3.3", "rna004_130bps_hac@v5.1.0")
+	all, err = List(dir)
+	require.NoError(t, err)
+	require.Len(t, all, 11)
+	_, err = Choose(all, []*signal.Run{{ID: "r", FlowCellProduct: "FLO-MIN004RA", SampleRate: 5000}}, "")
+	require.ErrorContains(t, err, "none is for run r (rna004 at 5000 Hz): there are rna004_130bps_hac@v5.0.0 (can't be used: "+config+": line 1: ")
+	require.ErrorContains(t, err, "), rna004_130bps_hac@v5.1.0 (rna004 at 4000 Hz), dna_r9.4.1_e8_hac@v1.0 (r9.4 at 4000 Hz), ")
+	require.ErrorContains(t, err, "hac@v1.5 (r9.4 at 4000 Hz), and 2 others")
+	require.NotContains(t, err.Error(), "DS_Store")
+	require.NotContains(t, err.Error(), "5mCG")
+	require.NotContains(t, err.Error(), "\n")
+}
+
+// TestLinksStandForTheirFolders: a link whose name says less than that of the folder behind it gives the same model, out of the cache, too.
+func TestLinksStandForTheirFolders(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	dir := place(t, t.TempDir(), "dna_r10.4.1_small@v4.3.0", "dna_r10.4.1_e8.2_400bps_hac@v4.3.0")
+	link := filepath.Join(t.TempDir(), "hac")
+	require.NoError(t, os.Symlink(dir, link))
+	want, err := Open(dir)
+	require.NoError(t, err)
+	have, err := Open(link)
+	require.NoError(t, err)
+	assert.Equal(t, want, have)
+	cached, err := filepath.Glob(filepath.Join(cache, "porestream", "models", "*"))
+	require.NoError(t, err)
+	require.Len(t, cached, 1)
+	all, err := List(filepath.Dir(link))
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, "dna_r10.4.1_e8.2_400bps_hac@v4.3.0", all[0].Manifest.Name)
+
+	// A link with a chemistry in its name is called what it says, as a copy would be.
+	named := filepath.Join(filepath.Dir(link), "dna_r10.4.1_ours_hac@v4.3.0")
+	require.NoError(t, os.Symlink(dir, named))
+	have, err = Open(named)
+	require.NoError(t, err)
+	assert.Equal(t, "dna_r10.4.1_ours_hac@v4.3.0", have.Manifest.Name)
+}
+
+// TestOneFolderIsConvertedByManyAtOnce: each gets the model, and the cache has it once.
+func TestOneFolderIsConvertedByManyAtOnce(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	dir := place(t, t.TempDir(), "dna_r10.4.1_small@v6.1.0.dorado", "dna_r10.4.1_e8.2_400bps_hac@v6.0.0")
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			_, err := Open(dir)
+			errs <- err
+		}()
+	}
+	for range 8 {
+		assert.NoError(t, <-errs)
+	}
+	entries, err := os.ReadDir(filepath.Join(cache, "porestream", "models"))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
 }

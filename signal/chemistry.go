@@ -53,7 +53,7 @@ func kitChemistry(kit string) string {
 	if len(part) < 2 || (part[0] != "SQK" && part[0] != "VSK" && part[0] != "EXP") {
 		return ""
 	}
-	if part[1] == "RNA004" {
+	if part[1] == "RNA004" || part[1] == "DRB004" { // barcodes for direct RNA
 		return "rna004"
 	}
 	name := part[1]

@@ -106,6 +106,8 @@ func TestChemistry(t *testing.T) {
 		{"", "SQK-RNA002", "rna002"},
 		{"FLO-MIN004RA", "sqk-rna004", "rna004"},
 		{"", "SQK-RNA004", "rna004"},
+		{"FLO-PRO004RA", "SQK-DRB004-24", "rna004"},
+		{"", "sqk-drb004-24", "rna004"},
 		{"", "sqk-lsk108", "r9.4"},
 		{"", "SQK-NBD114-96", "r10.4.1"},
 		{"unknown", "SQK-RPB114-24-260", "r10.4.1"},

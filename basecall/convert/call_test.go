@@ -44,7 +44,7 @@ func call(t *testing.T, model *basecall.Model, cfg basecall.Config, read basecal
 // TestConvertedModelsCall saves converted models, opens them again and calls a
 // read: with any size of batch and number of sessions alike.
 func TestConvertedModelsCall(t *testing.T) {
-	for _, name := range []string{"dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.0.0.dorado", "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_small@v6.0.0", "dna_r9.4.1_small@v2"} {
+	for _, name := range []string{"dna_r9.4.1_small@v3.0", "dna_r10.4.1_small@v4.0.0.dorado", "dna_r10.4.1_small@v5.0.0", "dna_r10.4.1_small@v6.0.0", "dna_r10.4.1_small@v6.1.0", "dna_r9.4.1_small@v2"} {
 		t.Run(name, func(t *testing.T) {
 			converted, err := Convert(filepath.Join(golden, name), Options{})
 			require.NoError(t, err)

@@ -58,6 +58,10 @@ func TestManifests(t *testing.T) {
 			pa, crf(2, &stay), basecall.QualityManifest{Scale: 0.95, Bias: -0.2, MeanStart: 60},
 		},
 		{
+			"dna_r10.4.1_small@v6.1.0", "r10.4.1", "6.1.0", 5000, 6, basecall.WindowManifest{Samples: 120, Overlap: 24},
+			pa, crf(2, &stay), basecall.QualityManifest{Scale: 0.95, Bias: -0.2, MeanStart: 60},
+		},
+		{
 			"dna_r9.4.1_small@v2", "r9.4", "2", 4000, 3, basecall.WindowManifest{Samples: 120, Overlap: 24},
 			basecall.NormalisationManifest{Method: "med_mad"},
 			basecall.DecoderManifest{Type: "ctc", Labels: []string{"", "A", "C", "G", "T"}, BeamWidth: 5, BeamCut: 1e-3},
@@ -102,20 +106,23 @@ func TestNamesSayWhatConfigurationsDoNot(t *testing.T) {
 		folder    string
 		opts      Options
 		chemistry string
-		rate      int
+		rates     []int
 		err       string
 	}{
-		{"dna_r9.4.1_e8_hac@v3.3", Options{}, "r9.4", 4000, ""},
-		{"dna_r10.4.1_e8.2_400bps_hac@v4.1.0", Options{}, "r10.4.1", 4000, ""},
-		{"dna_r10.4.1_e8.2_5khz_400bps_hac@v4.2.0", Options{}, "r10.4.1", 5000, ""},
-		{"dna_r10.4.1_e8.2_400bps_hac@v9.0.0", Options{}, "", 0, "--sample-rate"},
-		{"dna_r10.4.1_e8.2_400bps_hac@v9.0.0", Options{SampleRate: 6000}, "r10.4.1", 6000, ""},
-		{"ours", Options{SampleRate: 5000}, "", 0, "--chemistry"},
-		{"ours", Options{SampleRate: 5000, Chemistry: "r10.4.1", Name: "better"}, "r10.4.1", 5000, ""},
-		{"rna004_130bps_hac@v5.1.0", Options{}, "rna004", 4000, ""},
-		{"rna002_70bps_hac@v3", Options{}, "rna002", 4000, ""},
-		{"rna004_130bps_hac@v5.1.0", Options{Chemistry: "r10.4.1"}, "", 0, `its folder's name is "rna004_130bps_hac@v5.1.0"`},
-		{"dna_r9.4.1_e8_hac@v3.3", Options{Chemistry: "rna002"}, "", 0, "it is not for rna002"},
+		{"dna_r9.4.1_e8_hac@v3.3", Options{}, "r9.4", []int{4000}, ""},
+		{"dna_r10.4.1_e8.2_400bps_hac@v4.1.0", Options{}, "r10.4.1", []int{4000}, ""},
+		{"dna_r10.4.1_e8.2_5khz_400bps_hac@v4.2.0", Options{}, "r10.4.1", []int{5000}, ""},
+		{"dna_r10.4.1_e8.2_400bps_hac@v4.2.0", Options{}, "r10.4.1", []int{5000}, ""},
+		{"dna_r10.4.1_e8.2_400bps_sup@v4.3.0", Options{}, "r10.4.1", []int{5000}, ""},
+		{"dna_r10.4.1_e8.2_400bps_hac@v6.0.0", Options{}, "r10.4.1", []int{5000}, ""},
+		{"dna_r10.4.1_e8.2_400bps_hac@v9.0.0", Options{}, "", nil, "--sample-rate"},
+		{"dna_r10.4.1_e8.2_400bps_hac@v9.0.0", Options{SampleRate: 6000}, "r10.4.1", []int{6000}, ""},
+		{"ours", Options{SampleRate: 5000}, "", nil, "--chemistry"},
+		{"ours", Options{SampleRate: 5000, Chemistry: "r10.4.1", Name: "better"}, "r10.4.1", []int{5000}, ""},
+		{"rna004_130bps_hac@v5.1.0", Options{}, "rna004", []int{4000}, ""},
+		{"rna002_70bps_hac@v3", Options{}, "rna002", []int{3000, 3012}, ""},
+		{"rna004_130bps_hac@v5.1.0", Options{Chemistry: "r10.4.1"}, "", nil, `its folder's name is "rna004_130bps_hac@v5.1.0"`},
+		{"dna_r9.4.1_e8_hac@v3.3", Options{Chemistry: "rna002"}, "", nil, "it is not for rna002"},
 	} {
 		c, err := parseConfig([]byte(goldenConfig(t, "dna_r9.4.1_small@v3.0")))
 		require.NoError(t, err)
@@ -126,7 +133,7 @@ func TestNamesSayWhatConfigurationsDoNot(t *testing.T) {
 		}
 		require.NoError(t, err, test.folder)
 		assert.Equal(t, test.chemistry, m.Chemistry)
-		assert.Equal(t, []int{test.rate}, m.SampleRates)
+		assert.Equal(t, test.rates, m.SampleRates)
 	}
 }
 

@@ -49,11 +49,11 @@ const (
 // Convert reads a model of Bonito or Dorado from a folder. The result can be
 // used at once, or saved by its Save method.
 func Convert(dir string, opts Options) (*basecall.Model, error) {
-	abs, err := filepath.Abs(dir)
+	name, err := NameOf(dir)
 	if err != nil {
 		return nil, fmt.Errorf("converting %s: %w", dir, err)
 	}
-	model, err := convert(dir, filepath.Base(abs), opts)
+	model, err := convert(dir, name, opts)
 	if err != nil {
 		return nil, fmt.Errorf("converting %s: %w", dir, err)
 	}
@@ -113,7 +113,7 @@ func Reads(name string) bool {
 // Describe returns the manifest that a model in a folder would be converted with, but for
 // what depends on its parameters, which are not read.
 func Describe(dir string, opts Options) (basecall.Manifest, error) {
-	abs, err := filepath.Abs(dir)
+	name, err := NameOf(dir)
 	if err != nil {
 		return basecall.Manifest{}, fmt.Errorf("describing %s: %w", dir, err)
 	}
@@ -121,7 +121,26 @@ func Describe(dir string, opts Options) (basecall.Manifest, error) {
 	if err != nil {
 		return basecall.Manifest{}, err
 	}
-	return cfg.manifest(filepath.Base(abs), opts)
+	return cfg.manifest(name, opts)
+}
+
+// NameOf returns the name of the model in a folder, which is the folder's. A link to a folder that says less than the
+// folder's own name, such as hac, stands for that.
+func NameOf(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Base(abs)
+	if pore, _ := Named(name); pore != "" {
+		return name, nil
+	}
+	if target, err := filepath.EvalSymlinks(abs); err == nil {
+		if pore, _ := Named(filepath.Base(target)); pore != "" {
+			return filepath.Base(target), nil
+		}
+	}
+	return name, nil
 }
 
 func checksum(data []byte) string {
@@ -228,17 +247,14 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 	if m.Chemistry, err = chemistry(folder, opts.Chemistry, c.sampleType); err != nil {
 		return basecall.Manifest{}, err
 	}
-	rate := opts.SampleRate
-	if rate == 0 {
-		rate = c.sampleRate
+	switch rate := cmp.Or(opts.SampleRate, c.sampleRate); {
+	case rate != 0:
+		m.SampleRates = []int{rate}
+	default:
+		if m.SampleRates = sampleRatesOf(folder); m.SampleRates == nil {
+			return basecall.Manifest{}, fmt.Errorf("neither %s nor the folder's name says the sample rate: convert it by pore model convert --sample-rate", configFile)
+		}
 	}
-	if rate == 0 {
-		rate = sampleRateOf(folder)
-	}
-	if rate == 0 {
-		return basecall.Manifest{}, fmt.Errorf("neither %s nor the folder's name says the sample rate: give it with --sample-rate", configFile)
-	}
-	m.SampleRates = []int{rate}
 	m.Normalisation = c.scaling.manifest(folder)
 	return m, nil
 }
@@ -293,7 +309,10 @@ func versionOf(folder string) string {
 // Both are empty where it doesn't say.
 func Named(folder string) (pore string, sampleRate int) {
 	pore, _ = chemistry(folder, "", "") // the error says that it isn't there
-	return pore, sampleRateOf(folder)
+	if rates := sampleRatesOf(folder); rates != nil {
+		sampleRate = rates[0]
+	}
+	return pore, sampleRate
 }
 
 // chemistry returns the pore or the kind of RNA that a model is for, as package signal
@@ -315,7 +334,7 @@ func chemistry(folder, chosen, sampleType string) (string, error) {
 	}
 	switch {
 	case result == "":
-		return "", fmt.Errorf("the folder's name %q doesn't begin with a chemistry, as dna_r10.4.1_e8.2_400bps_hac@v5.0.0 does: give it with --chemistry", folder)
+		return "", fmt.Errorf("the folder's name %q doesn't begin with a chemistry, as dna_r10.4.1_e8.2_400bps_hac@v5.0.0 does: convert it by pore model convert --chemistry", folder)
 	case sampleType != "" && isRNA(sampleType) != isRNA(result):
 		return "", fmt.Errorf("it is not for %s: its configuration says sample_type = %q", result, sampleType)
 	case named != "" && isRNA(named) != isRNA(result):
@@ -326,15 +345,23 @@ func chemistry(folder, chosen, sampleType string) (string, error) {
 
 func isRNA(chemistry string) bool { return strings.HasPrefix(chemistry, "rna") }
 
-// sampleRateOf returns the rate that a model is for whose configuration doesn't
-// say: before v4.2 that was 4 kHz, if the name doesn't say otherwise. 0 is unknown.
-func sampleRateOf(folder string) int {
+// fiveKilohertz are the versions of models for R10.4.1 that are all for 5 kHz.
+var fiveKilohertz = regexp.MustCompile(`^(4\.[23]|[56])(\.|$)`)
+
+// sampleRatesOf returns the rates that a model is for whose configuration doesn't say: before
+// v4.2 that was 4 kHz, and 5 kHz since, if the name doesn't say otherwise. Models of RNA002 are said to be for 3 kHz,
+// and MinKNOW recorded it at 3012 Hz. nil is unknown.
+func sampleRatesOf(folder string) []int {
 	switch v := versionOf(folder); {
+	case strings.HasPrefix(folder, "rna002"):
+		return []int{3000, 3012}
 	case strings.Contains(folder, "5khz"):
-		return 5000
-	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"), strings.HasPrefix(folder, "rna00"),
+		return []int{5000}
+	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"), strings.HasPrefix(folder, "rna004"),
 		strings.HasPrefix(v, "3."), v == "4" || strings.HasPrefix(v, "4.0"), strings.HasPrefix(v, "4.1"):
-		return 4000
+		return []int{4000}
+	case strings.HasPrefix(folder, "dna_r10.4.1") && fiveKilohertz.MatchString(v):
+		return []int{5000}
 	}
-	return 0
+	return nil
 }

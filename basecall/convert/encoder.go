@@ -236,7 +236,7 @@ func (p *parser) layer(s settings, at string) {
 		p.add(s, permuteLayer{s.list("dims")})
 	case "lstm":
 		p.add(s, lstmLayer{at, s.size("insize", required), s.size("size", required), s.flag("bias", true), s.flag("reverse", false)})
-	case "flstm":
+	case "flstm", "flstm_softout": // sources of Dorado 1.4 say the first, and a program that runs hac v6.0 the second
 		p.add(s, flstmLayer{
 			at, s.size("insize", required), s.size("size", required), s.size("inner_dim", required),
 			s.flag("bias", true), s.flag("reverse", false),

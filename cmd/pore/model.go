@@ -142,7 +142,8 @@ func newOriginalRow(l models.Listed) modelRow {
 	entries, _ := os.ReadDir(l.Path) // it was read before
 	bytes := int64(0)
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && convert.Reads(entry.Name()) {
+		// Of a link the file counts.
+		if info, err := os.Stat(filepath.Join(l.Path, entry.Name())); err == nil && convert.Reads(entry.Name()) {
 			bytes += info.Size()
 		}
 	}
@@ -251,16 +252,26 @@ func rowsFor(ctx context.Context, rows []modelRow, paths []string) ([]modelRow, 
 	}
 	defer recording.Close()
 	runs := recording.Runs()
-	for _, run := range runs {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%s: no run is in it, so nobody can say which models fit", strings.Join(paths, ", "))
+	}
+	fitting := rows
+	for i, run := range runs {
 		if run.Chemistry() == "" {
 			return nil, fmt.Errorf("run %s names neither a flow cell nor a kit that is known, so nobody can say which models fit", run.ID)
 		}
-		rows = slices.DeleteFunc(rows, func(r modelRow) bool { return r.Kind != folder.Basecaller.String() || !r.listed.Fits(run) })
-		if len(rows) == 0 {
+		unfit := func(r modelRow) bool { return r.Kind != folder.Basecaller.String() || !r.listed.Fits(run) }
+		fitting = slices.DeleteFunc(slices.Clone(fitting), unfit)
+		switch {
+		case len(fitting) > 0:
+		case i == 0 || !slices.ContainsFunc(rows, func(r modelRow) bool { return !unfit(r) }):
 			return nil, fmt.Errorf("no model fits run %s (%s at %d Hz)", run.ID, run.Chemistry(), run.SampleRate)
+		default:
+			return nil, fmt.Errorf("no model fits all runs, of which %s is %s at %d Hz and %s is %s at %d Hz: ask for one recording at a time",
+				runs[0].ID, runs[0].Chemistry(), runs[0].SampleRate, run.ID, run.Chemistry(), run.SampleRate)
 		}
 	}
-	return rows, nil
+	return fitting, nil
 }
 
 func listModels(folders []string) ([]modelRow, error) {
@@ -310,13 +321,20 @@ func listFolder(dir string) ([]modelRow, error) {
 		}
 		places = places[:0]
 		for _, manifest := range manifests {
-			places = append(places, filepath.Dir(manifest))
+			// Models that are just being written are hidden.
+			if place := filepath.Dir(manifest); !strings.HasPrefix(filepath.Base(place), ".") {
+				places = append(places, place)
+			}
 		}
 	}
 	for _, place := range places {
 		row, err := openRow(place, place)
-		if err != nil {
+		switch {
+		case err == nil:
+		case place == dir:
 			return nil, err
+		default: // one of several: the others are listed
+			row = modelRow{Place: place, listed: models.Listed{Err: cmp.Or(errors.Unwrap(err), err)}}
 		}
 		rows = append(rows, row)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -187,6 +188,33 @@ func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	require.Contains(t, out, "r9.4-fast")
 	require.NotContains(t, out, "v4.3.0  basecalling")
 	require.NotContains(t, out, "variant")
+
+	// Two recordings that no model is for both of, though each has one.
+	const five = "../../../shared/data/r10/hg002-5khz-one.blow5"
+	if _, err := os.Stat(five); err == nil {
+		_, err = poreModel(t, "model", "ls", "--for", "../../testdata/lambda/reads.pod5", "--for", five, dir)
+		require.ErrorContains(t, err, "is r9.4 at 4000 Hz and 3c3109c1f0fcf6a4f88f0315c3e39838252dfecd is r10.4.1 at 5000 Hz: ask for one recording at a time")
+	}
+
+	// A folder of links, as caches of downloads have them, is as large as what it links to; of several models a damaged one is named.
+	linked := t.TempDir()
+	links := filepath.Join(linked, "dna_r9.4.1_e8_hac@v3.3")
+	require.NoError(t, os.Mkdir(links, 0o700))
+	for _, file := range []string{"config.toml", "weights_2.tar"} {
+		target, err := filepath.Abs(filepath.Join(dir, "dna_r9.4.1_e8_hac@v3.3", file))
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(target, filepath.Join(links, file)))
+	}
+	damaged := filepath.Join(linked, "damaged")
+	_, err = poreModel(t, "model", "convert", links, "--out", damaged)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(filepath.Join(damaged, "model.onnx"), 100))
+	out, err = poreModel(t, "model", "ls", linked)
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^dna_r9.4.1_e8_hac@v3.3 +basecalling .* 0\.0[1-9] +`+regexp.QuoteMeta(links)+`$`, out)
+	require.Contains(t, out, damaged+" can't be used: ")
+	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", damaged, "../../testdata/lambda/reads.pod5")
+	require.ErrorContains(t, err, "model.onnx: sha256 is")
 
 	call := []string{"basecall", "--device", "cpu", "--models-dir", dir, "--to", "0s", "../../testdata/lambda/reads.pod5"}
 	_, err = poreModel(t, append(call, "--model", "sup")...)

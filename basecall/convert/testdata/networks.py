@@ -79,6 +79,11 @@ class FLSTM(torch.nn.Module):
         return self.rnn(x.flip(0)).flip(0) if self.reverse else self.rnn(x)
 
 
+@register
+class FLSTM_Softout(FLSTM):
+    """The name that a program which runs hac v6.0 knows it by."""
+
+
 def toml_of(table, path=""):
     """Write TOML, enough of it for Bonito's configurations."""
     plain, tables = [], []
@@ -154,12 +159,17 @@ def v43(width, k, window, overlap, layers=5, first=16):
     )
 
 
-def v60(width, inner, k, window, overlap, layers=7, first=16):
-    """As dna_r10.4.1@v6.0 hac: factorised LSTMs."""
+def v60(width, inner, k, window, overlap, layers=7, first=16, linear=None):
+    """As dna_r10.4.1@v6.0 hac: factorised LSTMs. With linear as that program has them: a linear layer, and tanh in the place of a clamp."""
     config = v43(width, k, window, overlap, layers=0, first=first)
+    kind = "flstm_softout" if linear else "flstm"
     sublayers = config["encoder"]["sublayers"]
+    if linear:
+        sublayers[4:] = [
+            dict(type="linear", in_features=width, out_features=linear, bias=False), crf(linear, k, blank_score=2.0, activation="tanh", scale=5.0),
+        ]
     sublayers[4:4] = [
-        dict(type="flstm", size=width, insize=width, inner_dim=inner, bias=True, reverse=(layers - i) % 2 == 1) for i in range(layers)
+        dict(type=kind, size=width, insize=width, inner_dim=inner, bias=True, reverse=(layers - i) % 2 == 1) for i in range(layers)
     ]
     config["run_info"] = dict(sample_type="dna", sample_rate=5000)
     config["poly_a"] = dict(calibration_coefficient=0.9)
@@ -221,6 +231,7 @@ CASES = {
         ),
         "dna_r9.4.1_small@v1": blocks("relu", block(4, 1, 5, stride=2), block(4, 2, 3, residual=True, separable=True), block(6, 1, 1)),
         "dna_r10.4.1_small@v6.0.0": v60(6, 3, 2, 120, 24, layers=3, first=4),
+        "dna_r10.4.1_small@v6.1.0": v60(6, 3, 2, 120, 24, layers=3, first=4, linear=5),
     },
     "full": {
         "dna_r9.4.1_e8_hac@v3.3": table(384, 4, 3000, 500, blank_score=2.0),
@@ -229,7 +240,7 @@ CASES = {
         "dna_r10.4.1_e8.2_400bps_hac@v4.2.0": v40(384, 128, 4, 3000, 500),
         "dna_r10.4.1_e8.2_400bps_sup@v4.0.0": v40(1024, 256, 5, 3000, 500, layers=1),
         "dna_r10.4.1_e8.2_400bps_hac@v5.0.0": v43(384, 4, 3000, 504),
-        "dna_r10.4.1_e8.2_400bps_hac@v6.0.0": v60(1024, 128, 3, 3000, 504, layers=2),
+        "dna_r10.4.1_e8.2_400bps_hac@v6.0.0": v60(1024, 128, 4, 3000, 504, layers=2, linear=128),
         "dna_r10.4.1_e8.2_400bps_sup@v5.0.0": tx(64, 128, 512, 8, 2048, 2, (127, 128), 5, 3000, 504),
     },
 }
