@@ -197,6 +197,16 @@ func (p *Profile) check() error {
 	if p.Name == "" {
 		return errors.New("name is missing")
 	}
+	for _, check := range []func() error{p.checkNumbers, p.checkSystematic, p.checkDistributions, p.checkRuns, p.checkContexts} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkNumbers checks what is a number by itself.
+func (p *Profile) checkNumbers() error {
 	for _, c := range []struct {
 		name        string
 		value       float64
@@ -221,6 +231,11 @@ func (p *Profile) check() error {
 	if p.Bursts.Share > 0 && (p.Bursts.Length < 1 || p.Bursts.Factor == 0) {
 		return errors.New("bursts need a length of at least 1 and a factor")
 	}
+	return nil
+}
+
+// checkSystematic checks places at which reads are wrong together.
+func (p *Profile) checkSystematic() error {
 	if p.Systematic.Substitutions+p.Systematic.Deletions+p.Systematic.Insertions > 0 && len(p.Systematic.Fractions) < 2 {
 		return errors.New("systematic.fractions: want at least 2 quantiles")
 	}
@@ -229,6 +244,11 @@ func (p *Profile) check() error {
 			return errors.New("systematic.fractions: want quantiles from 0 to 1, ascending")
 		}
 	}
+	return nil
+}
+
+// checkDistributions checks shares that add up to one.
+func (p *Profile) checkDistributions() error {
 	if len(p.Insertions.Bases) != 4 {
 		return fmt.Errorf("insertions.bases has %d values, want 4", len(p.Insertions.Bases))
 	}
@@ -253,6 +273,11 @@ func (p *Profile) check() error {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
+	return nil
+}
+
+// checkRuns checks changes of the length of runs of one base.
+func (p *Profile) checkRuns() error {
 	for i, rows := range p.runRows() {
 		if len(rows) != maxRunLength-1 {
 			return fmt.Errorf("runs.%c has %d rows, want one for each length from 2 to %d", letters[i], len(rows), maxRunLength)
@@ -266,6 +291,11 @@ func (p *Profile) check() error {
 			}
 		}
 	}
+	return nil
+}
+
+// checkContexts checks the rates of errors by 5-mer.
+func (p *Profile) checkContexts() error {
 	if len(p.Contexts) != contexts {
 		return fmt.Errorf("contexts has %d rows, want all %d 5-mers", len(p.Contexts), contexts)
 	}

@@ -150,61 +150,87 @@ func consume(ctx context.Context, cfg consumeConfig, stdout io.Writer) error {
 		return err
 	}
 	defer client.Close()
-	topics := stream.NewTopics(cfg.kafka.Prefix)
-	follow := cfg.followed(topics)
-	topic, maker := follow.topic, follow.maker
-	if cfg.topic != "" {
-		topic, maker = cfg.topic, ""
+	c := consumer{cfg: &cfg, filter: filter, namer: namer, out: bufio.NewWriter(stdout), logger: logger}
+	if err := c.follow(ctx, client, position); err != nil {
+		return err
 	}
-	partitions, waited, err := cfg.find(ctx, client, topic, maker)
+	return c.end(ctx)
+}
+
+// consumer shows what is on one topic.
+type consumer struct {
+	cfg    *consumeConfig
+	filter func(stream.Record) (bool, error)
+	namer  *pipeline.Namer // nil without --diplotypes
+	out    *bufio.Writer
+	logger *slog.Logger
+
+	asked *gate
+	show  *viewer
+}
+
+// follow takes what comes from a position on, until ctx ends or, if that is asked for, until the end of what there is.
+func (c *consumer) follow(ctx context.Context, client *kafka.Client, position kafka.Position) error {
+	topics := stream.NewTopics(c.cfg.kafka.Prefix)
+	follow := c.cfg.followed(topics)
+	topic, maker := follow.topic, follow.maker
+	if c.cfg.topic != "" {
+		topic, maker = c.cfg.topic, ""
+	}
+	partitions, waited, err := c.cfg.find(ctx, client, topic, maker)
 	if err != nil {
 		return err
 	}
 	if waited {
 		position = kafka.FromStart // of what was written since the command began, the topic has the first record, too
 	}
-	out := bufio.NewWriter(stdout)
-	show := newViewer(out, cfg.format, namer, int32(partitions))
-	asked := newGate(&cfg, follow, topics, kafkaLog{client, topic}, logger)
+	c.show = newViewer(c.out, c.cfg.format, c.namer, int32(partitions))
+	c.asked = newGate(c.cfg, follow, topics, kafkaLog{client, topic}, c.logger)
 	if position == kafka.FromEnd {
-		if asked.began, err = client.Offsets(ctx, topic); err != nil {
+		if c.asked.began, err = client.Offsets(ctx, topic); err != nil {
 			return err
 		}
 	}
-	options := kafka.ConsumeOptions{From: position, UntilEnd: cfg.untilEnd}
-	err = client.Consume(ctx, topic, options, func(rec stream.Record) error {
-		if ok, err := asked.pass(ctx, rec); err != nil || !ok {
-			return err
-		}
-		if cfg.basecalls {
-			_, _ = out.Write(rec.Value) // Flush returns its error
-			return out.Flush()
-		}
-		keep, err := filter(rec)
-		switch {
-		case err != nil:
-			return err
-		case keep:
-			return show.take(rec, logger)
-		}
-		return show.withhold(rec, cfg.isFile(), logger)
-	})
-	if err == nil && cfg.untilEnd {
+	options := kafka.ConsumeOptions{From: position, UntilEnd: c.cfg.untilEnd}
+	err = client.Consume(ctx, topic, options, func(rec stream.Record) error { return c.take(ctx, rec) })
+	if err == nil && c.cfg.untilEnd {
 		err = ctx.Err()
 	}
-	if err != nil {
+	return err
+}
+
+// take shows what a record brings, or keeps it for the end.
+func (c *consumer) take(ctx context.Context, rec stream.Record) error {
+	if ok, err := c.asked.pass(ctx, rec); err != nil || !ok {
 		return err
 	}
+	if c.cfg.basecalls {
+		_, _ = c.out.Write(rec.Value) // Flush returns its error
+		return c.out.Flush()
+	}
+	keep, err := c.filter(rec)
 	switch {
-	case cfg.format == diplotypeTable:
-		known := show.diplotypes.Fold()
-		err = namer.Write(out, known, known.Samples()...)
-	case cfg.isFile():
-		if err := cfg.writeFile(ctx, show); err != nil {
+	case err != nil:
+		return err
+	case keep:
+		return c.show.take(rec, c.logger)
+	}
+	return c.show.withhold(rec, c.cfg.isFile(), c.logger)
+}
+
+// end writes what is written at the end: a file.
+func (c *consumer) end(ctx context.Context) error {
+	var err error
+	switch {
+	case c.cfg.format == diplotypeTable:
+		known := c.show.diplotypes.Fold()
+		err = c.namer.Write(c.out, known, known.Samples()...)
+	case c.cfg.isFile():
+		if err := c.cfg.writeFile(ctx, c.show); err != nil {
 			return err
 		}
 	}
-	return errors.Join(err, out.Flush())
+	return errors.Join(err, c.out.Flush())
 }
 
 // checkTopic refuses flags that choose two topics.

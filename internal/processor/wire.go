@@ -115,8 +115,35 @@ func (p *Processor) Run(ctx context.Context) error {
 }
 
 func (p *Processor) run(ctx context.Context) error {
+	partitions, err := p.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	runs := newRunDirectory()
+	flow := p.flow(partitions, runs)
+	out, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, f := range flow {
+		if !slices.Contains(p.engines.stages, f.stage) {
+			continue
+		}
+		cfg := p.member(f, out) // makes the handlers one after the other
+		group.Go(func() error { return p.work(ctx, f.stage, cfg) })
+	}
+	p.watch(ctx, group, runs)
+	err = group.Wait()
+	if closeErr := out.close(ctx); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// partitions are the numbers of partitions of the topics that stages write to by key.
+func (p *Processor) partitions(ctx context.Context) (map[string]int32, error) {
 	t := p.cfg.Topics
-	partitions := make(map[string]int32)
 	topics := []string{t.Reads, t.Calls, t.Variants}
 	if p.engines.Watch != nil {
 		topics = append(topics, t.Watch, t.Alerts)
@@ -124,26 +151,34 @@ func (p *Processor) run(ctx context.Context) error {
 	if p.engines.methylation {
 		topics = append(topics, t.Methylation)
 	}
+	partitions := make(map[string]int32)
 	for _, topic := range topics {
 		n, err := p.client.Partitions(ctx, topic)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		partitions[topic] = int32(n)
 	}
-	e, m, log := p.engines, p.cfg.Metrics, p.cfg.Logger
+	return partitions, nil
+}
+
+// flowing is a stage, and the topic that it reads.
+type flowing struct {
+	stage string
+	input string
+	start func() stream.NewHandler
+}
+
+// flow is the picture of all stages.
+func (p *Processor) flow(partitions map[string]int32, runs *runDirectory) []flowing {
+	t, e, m, log := p.cfg.Topics, p.engines, p.cfg.Metrics, p.cfg.Logger
 
 	// signal ─▶ adaptive ─▶ decisions                                                       (with targets)
 	// signal ─▶ basecall ─▶ reads ─▶ variant ─▶ calls ─▶ annotate ─▶ variants
 	// called ─▶ align ───────┤                              └─▶ watch ─▶ watch ─▶ alerts   (with panels)
 	//                        └─▶ methylate ─▶ methylation                                  (with --methylation)
 	//                                └─▶ watch                                             (with panels that ask for it)
-	runs := newRunDirectory()
-	flow := []struct {
-		stage string
-		input string
-		start func() stream.NewHandler
-	}{
+	return []flowing{
 		{adaptivestage.Name, t.Signal, func() stream.NewHandler {
 			return adaptivestage.New(e.adaptiveStage(t, runs, m.adaptive, log))
 		}},
@@ -194,41 +229,42 @@ func (p *Processor) run(ctx context.Context) error {
 			}))
 		}},
 	}
+}
 
-	out, err := p.open(ctx)
+// member is a membership in a stage's group.
+func (p *Processor) member(f flowing, out output) kafka.GroupConfig {
+	cfg := kafka.GroupConfig{
+		Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: f.start(),
+		Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
+		State:          kafka.StateConfig{Topic: p.cfg.Topics.State, Interval: p.cfg.Stream.SnapshotInterval},
+		CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
+		Memberships:   p.cfg.Memberships,
+		MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
+		OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
+	}
+	if f.stage == adaptivestage.Name {
+		cfg = prompt(cfg, out.prompt)
+	}
+	return cfg
+}
+
+// work is a member of a stage's group until ctx ends.
+func (p *Processor) work(ctx context.Context, stage string, cfg kafka.GroupConfig) error {
+	err := kafka.RunGroup(ctx, p.client, cfg)
+	if permanent, is := errors.AsType[*stream.Permanent](err); is {
+		err = permanent.Err // which record it was found at says nothing of why
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s stage: %w", stage, err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, f := range flow {
-		if !slices.Contains(e.stages, f.stage) {
-			continue
-		}
-		cfg := kafka.GroupConfig{
-			Group: p.cfg.Group + "-" + f.stage, Topics: []string{f.input}, NewHandler: f.start(),
-			Delivery: p.cfg.Stream.Delivery, Transactions: out.transactions, Producer: out.producer,
-			State:          kafka.StateConfig{Topic: t.State, Interval: p.cfg.Stream.SnapshotInterval},
-			CommitInterval: p.cfg.Stream.CommitInterval, DrainTimeout: p.cfg.Stream.DrainTimeout, SessionTimeout: p.cfg.Stream.SessionTimeout,
-			Memberships:   p.cfg.Memberships,
-			MaxUnresolved: p.cfg.Stream.MaxUnresolved, MaxUnresolvedBytes: p.cfg.Stream.MaxUnresolvedBytes,
-			OnAssigned: func(assigned, _ int) { p.setLive(f.stage, assigned >= 0) },
-		}
-		if f.stage == adaptivestage.Name {
-			cfg = prompt(cfg, out.prompt)
-		}
-		group.Go(func() error {
-			err := kafka.RunGroup(ctx, p.client, cfg)
-			if permanent, is := errors.AsType[*stream.Permanent](err); is {
-				err = permanent.Err // which record it was found at says nothing of why
-			}
-			if err != nil {
-				return fmt.Errorf("%s stage: %w", f.stage, err)
-			}
-			return nil
-		})
-	}
+	return nil
+}
+
+// watch starts what stages need beside them: models, sources and runs that change, and devices that may hang.
+func (p *Processor) watch(ctx context.Context, group *errgroup.Group, runs *runDirectory) {
+	e, log := p.engines, p.cfg.Logger
 	if e.deciders != nil {
-		group.Go(func() error { return runs.follow(ctx, p.client, t.Runs, log) })
+		group.Go(func() error { return runs.follow(ctx, p.client, p.cfg.Topics.Runs, log) })
 	}
 	if e.Caller != nil {
 		group.Go(func() error { return e.Caller.Watchdog(ctx) })
@@ -251,11 +287,6 @@ func (p *Processor) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	err = group.Wait()
-	if closeErr := out.close(ctx); err == nil {
-		err = closeErr
-	}
-	return err
 }
 
 func (p *Processor) setLive(stage string, live bool) {

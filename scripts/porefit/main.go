@@ -62,42 +62,20 @@ func run(data, out string, keep bool, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	between := slow.Spread()
-	fmt.Fprintf(log, "4 kHz: %d bases, r %.4f, %+v\n", len(slow.Dwells), slow.Correlation(), between)
-
-	levels, err := porefit.Levels(published.K, slow.Visits, parts())
+	fmt.Fprintf(log, "4 kHz: %d bases, r %.4f, %+v\n", len(slow.Dwells), slow.Correlation(), slow.Spread())
+	shipped, err := writeLevels(out, published, slow, log)
 	if err != nil {
-		return err
-	}
-	levels.Source = []string{
-		fmt.Sprintf("levels of R10.4.1 9-mers at 400 bases/s, of %d bases of 14 reads of human DNA of Remora's tests (ONT Public Licence); statistics, no reads", len(slow.Dwells)),
-		"units: standard deviations of the published table of ONT's kmer_models, by which reads were scaled and aligned",
-	}
-	shipped := levels.Model()
-	fmt.Fprintf(log, "levels: r %.4f with the published table\n", porefit.Agreement(shipped, published))
-	if err := os.WriteFile(filepath.Join(out, "r10.4.1-9mer.levels"), levels.AppendText(nil), 0o644); err != nil {
 		return err
 	}
 	places, err := sequences(filepath.Join(data, "human-chr11-2mb"))
 	if err != nil {
 		return err
 	}
-	base := squiggle.Profile{
-		Chemistry: "r10.4.1", K: published.K, Centre: centre, SampleRate: 4000,
-		CentrePA: between.Centre, CentreSpreadPA: between.CentreSpread, ScalePA: between.Scale, ScaleSpreadPA: between.ScaleSpread, ScaleWithCentre: between.Together,
-		OpenPorePA: 205, OpenPoreSpreadPA: 10, SpeedSpread: between.SpeedSpread, NoiseSpread: between.NoiseSpread,
-		Drift: between.Drift, DriftSeconds: 0.4,
-		// The first base of the fourteen reads' move tables has 66 samples on average, at
-		// 0.85.
-		Still: 0.017, StillLevel: 0.85,
-	}
-	p4 := base
-	p4.Name = "r10.4.1-4khz"
-	p4.Source = []string{fmt.Sprintf("%d bases of 14 reads of human DNA, PromethION FLO-PRO114M, SQK-LSK114, of Remora's tests (ONT Public Licence), aligned to their own sequence; statistics, no reads", len(slow.Dwells))}
 	c := porefit.Calibration{
 		Real: slow, Measure: meter.Known, Published: published, Shipped: shipped, Sequences: porefit.Pieces(labelled), Rounds: 6, ShippedRounds: 6, Log: log,
 		Converter: squiggle.Converter{Offset: -265, Scale: 0.1462, Max: 2047},
 	}
+	p4 := slowProfile(published.K, slow)
 	if keep {
 		if p4, err = kept(out, p4.Name); err != nil {
 			return err
@@ -112,20 +90,8 @@ func run(data, out string, keep bool, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := fast.Spread()
-	fmt.Fprintf(log, "5 kHz: %d bases, %d stretches left out, r %.4f, %+v\n", len(fast.Dwells), fast.Left, fast.Correlation(), b)
-	p5 := p4
-	p5.Name, p5.SampleRate, p5.CentrePA, p5.ScalePA, p5.SpeedSpread = "r10.4.1-5khz", 5000, b.Centre, b.Scale, b.SpeedSpread
-	p5.Source = []string{
-		fmt.Sprintf("%d bases of 4 reads of HG002, PromethION FLO-PRO114M, SQK-LSK114, aligned to what the published levels decode them to; statistics, no reads", len(fast.Dwells)),
-		"how reads differ but for their speed, drift, the beginning of reads, the shape of times and of changes, and by how much less shipped levels leave to visits: as r10.4.1-4khz",
-	}
-	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise, &p5.Change, &p5.Lasts, &p5.When} {
-		*q = slices.Clone(*q)
-	}
-	for i := range p5.Dwell {
-		p5.Dwell[i] *= 1.25 // samples, to begin with
-	}
+	fmt.Fprintf(log, "5 kHz: %d bases, %d stretches left out, r %.4f, %+v\n", len(fast.Dwells), fast.Left, fast.Correlation(), fast.Spread())
+	p5 := fastProfile(p4, fast)
 	if keep {
 		begin, err := kept(out, p5.Name)
 		if err != nil {
@@ -136,6 +102,53 @@ func run(data, out string, keep bool, log io.Writer) error {
 	c.Decoded = true
 	c.Real, c.Measure, c.Stretch, c.Sequences, c.Rounds, c.ShippedRounds, c.Converter.Scale = fast, meter.Decoded, porefit.DecodedSamples, places[:min(60, len(places))], 5, 0, 0.18707
 	return fit(&c, &p5, out)
+}
+
+// writeLevels writes the levels that ship, made of the reads of 4 kHz, and returns them.
+func writeLevels(out string, published *squiggle.Model, slow *porefit.Measured, log io.Writer) (*squiggle.Model, error) {
+	levels, err := porefit.Levels(published.K, slow.Visits, parts())
+	if err != nil {
+		return nil, err
+	}
+	levels.Source = []string{
+		fmt.Sprintf("levels of R10.4.1 9-mers at 400 bases/s, of %d bases of 14 reads of human DNA of Remora's tests (ONT Public Licence); statistics, no reads", len(slow.Dwells)),
+		"units: standard deviations of the published table of ONT's kmer_models, by which reads were scaled and aligned",
+	}
+	shipped := levels.Model()
+	fmt.Fprintf(log, "levels: r %.4f with the published table\n", porefit.Agreement(shipped, published))
+	return shipped, os.WriteFile(filepath.Join(out, "r10.4.1-9mer.levels"), levels.AppendText(nil), 0o644)
+}
+
+// slowProfile is what the profile of 4 kHz has of its reads before it is fitted.
+func slowProfile(k int, slow *porefit.Measured) squiggle.Profile {
+	between := slow.Spread()
+	return squiggle.Profile{
+		Name: "r10.4.1-4khz", Chemistry: "r10.4.1", K: k, Centre: centre, SampleRate: 4000,
+		CentrePA: between.Centre, CentreSpreadPA: between.CentreSpread, ScalePA: between.Scale, ScaleSpreadPA: between.ScaleSpread, ScaleWithCentre: between.Together,
+		OpenPorePA: 205, OpenPoreSpreadPA: 10, SpeedSpread: between.SpeedSpread, NoiseSpread: between.NoiseSpread,
+		Drift: between.Drift, DriftSeconds: 0.4,
+		// The first base of the fourteen reads' move tables has 66 samples on average, at
+		// 0.85.
+		Still: 0.017, StillLevel: 0.85,
+		Source: []string{fmt.Sprintf("%d bases of 14 reads of human DNA, PromethION FLO-PRO114M, SQK-LSK114, of Remora's tests (ONT Public Licence), aligned to their own sequence; statistics, no reads", len(slow.Dwells))},
+	}
+}
+
+// fastProfile is the profile of 5 kHz before it is fitted: that of 4 kHz but for what its own reads say.
+func fastProfile(p4 squiggle.Profile, fast *porefit.Measured) squiggle.Profile {
+	between, p5 := fast.Spread(), p4
+	p5.Name, p5.SampleRate, p5.CentrePA, p5.ScalePA, p5.SpeedSpread = "r10.4.1-5khz", 5000, between.Centre, between.Scale, between.SpeedSpread
+	p5.Source = []string{
+		fmt.Sprintf("%d bases of 4 reads of HG002, PromethION FLO-PRO114M, SQK-LSK114, aligned to what the published levels decode them to; statistics, no reads", len(fast.Dwells)),
+		"how reads differ but for their speed, drift, the beginning of reads, the shape of times and of changes, and by how much less shipped levels leave to visits: as r10.4.1-4khz",
+	}
+	for _, q := range []*[]float64{&p5.Dwell, &p5.Residual, &p5.ResidualPublished, &p5.Noise, &p5.Change, &p5.Lasts, &p5.When} {
+		*q = slices.Clone(*q)
+	}
+	for i := range p5.Dwell {
+		p5.Dwell[i] *= 1.25 // samples, to begin with
+	}
+	return p5
 }
 
 // kept reads a profile of an earlier fit.
