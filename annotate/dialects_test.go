@@ -90,6 +90,12 @@ func TestDialects(t *testing.T) {
 		{"braker.gtf", augustus, ""},
 		{"augustus.gtf", augustus, ""},
 		{"augustus.gff3", coding("g1", "", "g1.t1", "g1.t1.cds", "g2", "", "g2.t1", "g2.t1.cds"), ""},
+		{"helixer.gff3", []string{
+			"Test_species_chr1_000001  Test_species_chr1_000001.1 Test_species_chr1_000001.1 protein_coding + " + plusExons + " " + plusCDS,
+			"Test_species_chr1_000002  Test_species_chr1_000002.1 Test_species_chr1_000002.1 protein_coding - " + minusExons + " " + minusCDS,
+		}, ""},
+		{"tiberius.gff3", coding("gene_000001", "", "gene_000001.t1", "gene_000001.t1", "gene_000002", "", "gene_000002.t1", "gene_000002.t1"), ""},
+		{"tiberius.gtf", augustus, ""},
 		{"stringtie.gtf", []string{
 			"STRG.1  STRG.1.1  transcript + " + plusExons + " ", "STRG.2  STRG.2.1  transcript - " + minusExons + " ",
 		}, ""},

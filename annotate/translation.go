@@ -54,6 +54,11 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 		return false, err
 	}
 	t.protein = accession(attrs.first("protein_id", "ID"))
+	if attrs.raw("protein_id") == nil && slices.ContainsFunc(rows[1:], func(r part) bool {
+		return r.text != first.text && f.of(&r).first("ID") != attrs.first("ID")
+	}) {
+		t.protein = "" // Helixer and Tiberius number the rows: none of the numbers is the protein's
+	}
 	if v := attrs.first("protein_version", "version"); v != "" && t.protein != "" && !strings.Contains(t.protein, ".") && attrs.raw("protein_id") != nil {
 		t.protein += "." + v
 	}

@@ -137,4 +137,13 @@ func TestAnnotateWithoutAnnotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), "\n##geneModels=predicted by pore genes, no annotation: ")
 	require.Contains(t, string(text), "|stop_gained|HIGH|")
+
+	short := filepath.Join(t.TempDir(), "short.fa")
+	require.NoError(t, os.WriteFile(short, []byte(">a\nACGTACGTAC\n"), 0o600))
+	for _, args := range [][]string{
+		{"annotate", "--ref", short, "--gff", "auto", filepath.Join(lambda, "truth.vcf")},
+		{"run", "--ref", short, "--gff", "auto", "--out", filepath.Join(t.TempDir(), "out"), filepath.Join(lambda, "reads.pod5")},
+	} {
+		require.EqualError(t, failure(t, args...), "--gff auto: "+short+": no sequence to find genes in: no contig has 60 bases without a gap, and a gene has no less")
+	}
 }

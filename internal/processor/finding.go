@@ -50,7 +50,11 @@ func (f *Finding) Find(ctx context.Context, g *genome.Genome) (*Found, error) {
 	}
 	out := new(Found)
 	for _, c := range g.Contigs {
-		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: c.Flat(), Circular: all || f.circular(g, c)})
+		bases := c.Flat()
+		if bytes.IndexByte(bases, 'U') >= 0 { // an RNA, whose genes are read from T
+			bases = bytes.ReplaceAll(bases, []byte("U"), []byte("T"))
+		}
+		out.contigs = append(out.contigs, genes.Contig{Name: c.Name, Seq: bases, Circular: all || f.circular(g, c)})
 	}
 	var err error
 	if out.Result, err = genes.Find(ctx, out.contigs, opts); err != nil {

@@ -24,7 +24,8 @@ type Genes struct {
 	Paths  []string // GFF3 or GTF, or AutoGenes; none annotates with intergenic_variant only
 	Reader annotate.ModelReader
 	// Synonyms is a table of further names of contigs, see [genome.Genome.AddSynonyms]; empty for none.
-	Synonyms string
+	Synonyms  string
+	reference string // that Genome read
 	// Naming is how genes that are found get names.
 	Naming Naming
 
@@ -60,6 +61,7 @@ func (f *Genes) PackedGenome(reference string) (*genome.Genome, error) {
 }
 
 func (f *Genes) genome(reference string, load func(string) (*genome.Genome, error)) (*genome.Genome, error) {
+	f.reference = reference
 	g, err := load(reference)
 	if err == nil && f.Synonyms != "" {
 		err = g.LoadSynonyms(f.Synonyms)
@@ -79,7 +81,7 @@ func (f *Genes) Annotator(ctx context.Context, g *genome.Genome, logger *slog.Lo
 	if f.auto() {
 		model, err := f.predict(ctx, g, logger)
 		if err != nil {
-			return nil, fmt.Errorf("--gff %s: %w", AutoGenes, err)
+			return nil, fmt.Errorf("--gff %s: %s: %w", AutoGenes, f.reference, err)
 		}
 		return annotate.New(g, model), nil
 	}

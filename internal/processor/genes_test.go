@@ -72,6 +72,25 @@ func TestFingerprintOfGenes(t *testing.T) {
 	require.ErrorContains(t, err, "reading genes: ")
 }
 
+// TestGenesOfRNA finds the genes of a phage whose reference is written as RNA.
+func TestGenesOfRNA(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "lambda", "reference.fa"))
+	require.NoError(t, err)
+	header, sequence, _ := strings.Cut(string(text), "\n")
+	find := func(sequence string) string {
+		g, err := genome.Read(strings.NewReader(header + "\n" + sequence))
+		require.NoError(t, err)
+		found, err := new(Finding).Find(t.Context(), g)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		require.NoError(t, found.Write(&out))
+		return out.String()
+	}
+	dna := find(sequence)
+	require.Greater(t, strings.Count(dna, "\tCDS\t"), 60)
+	require.Equal(t, dna, find(strings.ReplaceAll(sequence, "T", "U")))
+}
+
 // TestGenesAreFound annotates a phage without an annotation of it.
 func TestGenesAreFound(t *testing.T) {
 	reference := filepath.Join("..", "..", "testdata", "lambda", "reference.fa")
