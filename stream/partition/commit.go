@@ -22,9 +22,15 @@ func (m *Machine) CommitDue() (at time.Time, ok bool) {
 	if !m.movedAt.IsZero() {
 		at, ok = m.movedAt.Add(m.cfg.ProgressInterval), true
 	}
-	if m.cfg.CommitInterval > 0 && !m.emittedAt.IsZero() {
-		due := m.emittedAt.Add(m.cfg.CommitLinger)
-		if rested := m.lastCommit.Add(m.cfg.CommitInterval); due.Before(rested) {
+	if m.cfg.CommitInterval == 0 {
+		return at, ok
+	}
+	for _, e := range [...]struct{ emitted, last time.Time }{{m.emittedAt, m.lastCommit}, {m.resolvingAt, m.lastResolving}} {
+		if e.emitted.IsZero() {
+			continue
+		}
+		due := e.emitted.Add(m.cfg.CommitLinger)
+		if rested := e.last.Add(m.cfg.CommitInterval); due.Before(rested) {
 			due = rested
 		}
 		if !ok || due.Before(at) {
@@ -37,7 +43,10 @@ func (m *Machine) CommitDue() (at time.Time, ok bool) {
 // BeginCommit begins a commit: emissions from now on are for the next one. In a
 // transaction the shell then waits until those before are durable, asks for the
 // Position and commits it.
-func (m *Machine) BeginCommit() { m.emittedAt, m.movedAt = time.Time{}, time.Time{} }
+func (m *Machine) BeginCommit() {
+	m.committing = !m.resolvingAt.IsZero()
+	m.emittedAt, m.resolvingAt, m.movedAt = time.Time{}, time.Time{}, time.Time{}
+}
 
 // Position is what may be committed now; ok is false as long as nothing may.
 func (m *Machine) Position() (p stream.Position, ok bool) {
@@ -58,12 +67,15 @@ func (m *Machine) Dirty() bool {
 func (m *Machine) Committed(p stream.Position, now time.Time) {
 	m.committed, m.fresh = p, false
 	m.lastCommit = now
+	if m.committing {
+		m.lastResolving = now
+	}
 }
 
 // CommitFailed makes up for a commit that was not made: it is due again after
 // the interval.
 func (m *Machine) CommitFailed(now time.Time) {
-	m.lastCommit = now
+	m.lastCommit, m.lastResolving = now, now
 	m.moved(now)
 }
 

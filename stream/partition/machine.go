@@ -100,9 +100,12 @@ type Machine struct {
 	settled   int64           // emissions below have resolved their offsets
 	resolves  map[int64]emission
 
-	lastCommit time.Time
-	emittedAt  time.Time // of the oldest emission that no commit covers
-	movedAt    time.Time // of the oldest progress that no commit covers
+	// Emissions that resolve records are what others wait for. Those that follow later from records which are resolved wait for the interval
+	// after any commit, and delay none of the first.
+	lastCommit, lastResolving time.Time // the latter: of a commit with emissions that resolve records
+	emittedAt, resolvingAt    time.Time // of the oldest emission that no commit covers, and of the oldest of those that resolve records
+	movedAt                   time.Time // of the oldest progress that no commit covers
+	committing                bool      // the commit that has begun has emissions that resolve records
 
 	snapshots snapshots
 }
@@ -200,6 +203,9 @@ func (m *Machine) Emit(records int, resolved []int64, now time.Time) (n int64, o
 	m.resolves[n] = emission{records, slices.Clone(resolved)}
 	if records > 0 && m.emittedAt.IsZero() {
 		m.emittedAt = now
+	}
+	if records > 0 && len(resolved) > 0 && m.resolvingAt.IsZero() {
+		m.resolvingAt = now
 	}
 	return n, true
 }

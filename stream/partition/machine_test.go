@@ -350,6 +350,29 @@ func TestWhenACommitIsDue(t *testing.T) {
 	m.BeginCommit()
 	m.CommitFailed(at(3400))
 	due(4400)
+	commit(4400)
+
+	// What follows later from records that are resolved, as their scores do, delays no other record's.
+	m.Record(5, 1, at(5000))
+	emit(5000, 1, 5)
+	due(5005)
+	commit(5010)
+	emit(5020, 1)
+	due(5160)
+	commit(5160)
+	m.Record(6, 1, at(5162))
+	emit(5162, 1, 6)
+	due(5167)
+	commit(5167)
+	emit(5170, 1)
+	due(5317)
+	m.Record(7, 1, at(5180))
+	emit(5180, 1, 7)
+	due(5317) // with it
+	m.BeginCommit()
+	emit(5318, 1)
+	m.Committed(stream.PositionAt(0, 8), at(5320))
+	due(5470)
 }
 
 // Where emissions are visible without a commit, progress is all there is.
