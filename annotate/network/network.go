@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,10 +31,16 @@ type Config struct {
 	// Sessions is the number of copies of each network per device that run at the same time; 0 means one per processor
 	// (GOMAXPROCS) on the CPU and one on a GPU.
 	Sessions int
+	// GivesWay has networks on the CPU leave it to whatever else wants it, as where calls must not wait for their scores: all together they
+	// compute no more batches at a time than there are sessions, on threads of low priority. A device is then held for hung after ten times
+	// DeviceTimeout, as it may get little of a busy machine.
+	GivesWay bool
 	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
+
+	turns *infer.Share // of all networks that give way; nil: none do
 }
 
 const (
@@ -47,6 +54,7 @@ const (
 
 	defaultMaxDelay      = 2 * time.Millisecond
 	defaultDeviceTimeout = time.Minute
+	patience             = 10 // times the timeout, for a network that gives way
 )
 
 // Network is a model on its devices. It is safe for concurrent use.
@@ -60,6 +68,9 @@ type Network struct {
 // New loads a model onto its devices, and tries whether it is what its manifest says. The caller must Close it.
 func New(model *Model, cfg Config) (*Network, error) {
 	n := &Network{model: model, encoder: score.NewEncoder(&model.Manifest)}
+	if cfg.GivesWay && cfg.turns == nil {
+		cfg.turns = infer.NewShare()
+	}
 	if err := n.open(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("loading network %s: %w", model.Manifest.Name, err), n.Close())
 	}
@@ -110,10 +121,15 @@ func (n *Network) openOne(i int, onnx []byte, opts infer.Options, cfg Config) er
 	if err != nil {
 		return errors.Join(fmt.Errorf("registering metrics: %w", err), runners.Close())
 	}
-	batcher, err := infer.NewBatcher(runners.Runners, infer.BatcherConfig{
+	how := infer.BatcherConfig{
 		Batch: runners.Batch, Queue: max(4096, 4*runners.Batch*len(runners.Runners)), MaxDelay: defaultMaxDelay,
 		Timeout: cmp.Or(cfg.DeviceTimeout, defaultDeviceTimeout), Metrics: metrics,
-	})
+	}
+	if cfg.GivesWay && !slices.ContainsFunc(runners.Devices, func(d infer.Device) bool { return d.CUDA }) {
+		how.GivesWay, how.Share = true, cfg.turns
+		how.Timeout *= patience
+	}
+	batcher, err := infer.NewBatcher(runners.Runners, how)
 	if err != nil {
 		return errors.Join(err, runners.Close())
 	}
@@ -146,7 +162,7 @@ func explain(err error, m *score.Manifest) error {
 }
 
 // try finds out whether outputs depend on what the manifest says that they depend on: of two windows that differ behind the
-// context of the first position, that has the same outputs.
+// context of the first position, that has the same outputs, and all of them are of random bases, next to none of which is at a splice site.
 func (n *Network) try() error {
 	m := &n.model.Manifest
 	if m.Rule != score.Splice {
@@ -166,17 +182,24 @@ func (n *Network) try() error {
 	if err != nil {
 		return err
 	}
-	channel := 1
+	positions, position, channel := len(out[0])/len(m.Output.Channels), len(m.Output.Channels), 1
 	if m.Output.Layout == score.ChannelsFirst {
-		channel = len(out[0]) / len(m.Output.Channels)
+		position, channel = 1, positions
 	}
+	sums := make([]float64, len(m.Output.Channels))
 	for c := range m.Output.Channels {
+		for p := range positions {
+			sums[c] += float64(out[0][p*position+c*channel])
+		}
 		x, y := out[0][c*channel], out[1][c*channel]
 		if !(math.Abs(float64(x-y)) <= 1e-4) {
 			return fmt.Errorf("outputs depend on bases farther away than input.context = %d says: %v and %v", m.Input.Context, x, y)
 		}
 	}
-	return nil
+	for c := range sums {
+		sums[c] /= float64(positions)
+	}
+	return m.CheckOrder(sums)
 }
 
 // Predict returns the mean output of the networks for each window. It waits for the device, which is bounded by

@@ -139,7 +139,7 @@ func compareGolden(t *testing.T, row []string, scores []annotate.Score) (compare
 	return compared
 }
 
-// TestTogether: scores are the same whatever they are asked together with, and by how many.
+// TestTogether: scores are the same whatever they are asked together with, and by how many, and of networks that give way.
 func TestTogether(t *testing.T) {
 	needLibrary(t)
 	g, genes := spliceGenes(t)
@@ -155,16 +155,19 @@ func TestTogether(t *testing.T) {
 	}
 	want, err := s.Score(alleles)
 	require.NoError(t, err)
+	way, err := network.NewScorer([]*network.Model{model}, genes, network.Config{Device: "cpu", GivesWay: true})
+	require.NoError(t, err)
+	defer way.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 5 {
-		order := rng.Perm(len(alleles))
+	for round := range 5 {
+		order, scorer := rng.Perm(len(alleles)), []*network.Scorer{s, way}[round%2]
 		for len(order) > 0 {
 			n := min(1+rng.IntN(40), len(order))
 			some := make([]annotate.Spelled, n)
 			for i, k := range order[:n] {
 				some[i] = alleles[k]
 			}
-			got, err := s.Score(some)
+			got, err := scorer.Score(some)
 			require.NoError(t, err)
 			for i, k := range order[:n] {
 				require.Equal(t, want[k], got[i])

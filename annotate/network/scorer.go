@@ -10,6 +10,7 @@ import (
 
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/annotate/score"
+	"github.com/porestream/porestream/basecall/infer"
 )
 
 // Scorer has several networks score alleles. It is safe for concurrent use.
@@ -55,6 +56,9 @@ func Open(dirs []string, genes *score.Genes, cfg Config) (*Scorer, error) {
 func NewScorer(models []*Model, genes *score.Genes, cfg Config) (*Scorer, error) {
 	names, keys := make(map[string]bool), make(map[string]bool)
 	s := &Scorer{}
+	if cfg.GivesWay {
+		cfg.turns = infer.NewShare()
+	}
 	for _, model := range models {
 		m := &model.Manifest
 		if names[m.Name] || keys[m.Info] {

@@ -113,6 +113,17 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestOrderOfOutputs: next to none of random bases is at a splice site, so a manifest by which nearly all are has the outputs in another order.
+func TestOrderOfOutputs(t *testing.T) {
+	m, err := score.ParseManifest([]byte(splice))
+	require.NoError(t, err)
+	require.NoError(t, m.CheckOrder([]float64{0.999, 0.0005, 0.0005}))
+	require.NoError(t, m.CheckOrder([]float64{0.3, 0.6, 0.1}), "a network made at random")
+	require.EqualError(t, m.CheckOrder([]float64{0.0005, 0.999, 0.0005}),
+		`100 % of random bases are at splice sites (acceptor): output.channels = ["neither" "acceptor" "donor"] is not the order of the network's outputs`)
+	require.ErrorContains(t, m.CheckOrder([]float64{0, 0.05, 0.95}), "(donor)")
+}
+
 func product(shape []int) int {
 	p := 1
 	for _, n := range shape {

@@ -74,6 +74,8 @@ type BatcherConfig struct {
 	// Decoders is how many windows of a batch are decoded at the same time; 0 means 1. With
 	// one place, a session waits for that.
 	Decoders int
+	// GivesWay has the threads that compute on the CPU leave it to all others that want it.
+	GivesWay bool
 	// Share, if set, has batches of this batcher and of others that share it take turns.
 	Share *Share
 	// Metrics receives counts and durations; nil for none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,10 @@ const yield = time.Second
 // work computes batches until the batcher is closed and empty, or the session is
 // given up.
 func (w *worker) work() {
+	if w.b.cfg.GivesWay {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, so that no other gets its priority
+		giveWay()
+	}
 	for {
 		p := w.vacant()
 		if p.batch, p.reason = w.take(p.batch[:0]); p.reason == DispatchNone {

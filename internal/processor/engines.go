@@ -205,7 +205,7 @@ func (e *Engines) loadAnnotateStage(opts Options) error {
 	}
 	e.haplotypes = annotatestage.GeneHaplotypes{Genes: genes}
 	e.scorer, err = opts.Scoring.Open(e.Genome, e.Annotator.Model(), sequence.Config{
-		Device: OwnDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, Logger: opts.Logger, Registerer: opts.Registerer,
+		Device: OwnDevice(opts.Device), DeviceTimeout: opts.DeviceTimeout, Library: opts.Library, GivesWay: true, Logger: opts.Logger, Registerer: opts.Registerer,
 	})
 	return err
 }
