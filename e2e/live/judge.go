@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/porestream/porestream/ingest/minknow/minknowsim"
+	"github.com/porestream/porestream/stream/streampb"
 )
 
 // allele is a change of the reference, in VCF's spelling.
@@ -24,16 +24,18 @@ func (a allele) String() string { return fmt.Sprintf("%s:%d %s>%s", a.contig, a.
 // observation is what was seen of a run from the outside: what the simulator says,
 // what could be read from the topics and when, and what ingest has counted.
 type observation struct {
-	layout  minknowsim.Layout
-	dropped []minknowsim.Dropped
-	samples map[string]uint64 // by read, on the signal topic
-	doubled []string          // reads of which samples are there twice
-	aligned []segment
-	calls   []call      // revisions that passed all filters, by time
-	events  []annotated // likewise
-	losses  map[uint32]loss
-	counted counters
-	called  []allele // the PASS records at the end
+	layout    minknowsim.Layout
+	dropped   []minknowsim.Dropped
+	samples   map[string]uint64 // by read, on the signal topic
+	doubled   []string          // reads of which samples are there twice
+	aligned   []segment
+	calls     []call      // revisions that passed all filters, by time
+	events    []annotated // likewise
+	revised   []revised   // revisions of calls, whatever their filters
+	published []published // of variants, likewise
+	losses    map[uint32]loss
+	counted   counters
+	called    []allele // the PASS records at the end
 }
 
 // segment is an aligned part of a read when it could be read.
@@ -56,7 +58,23 @@ type call struct {
 // annotated is an event when the consumer had printed it.
 type annotated struct {
 	allele
-	at time.Time
+	consequence string // the most severe one, with its protein's change and its gene
+	at          time.Time
+}
+
+// revised is a revision on the topic of calls when it could be read.
+type revised struct {
+	key       string
+	status    string
+	lastChunk int64
+	at        time.Time
+}
+
+// published is one on the topic of variants.
+type published struct {
+	revised
+	revision uint64
+	scored   bool // by a network
 }
 
 // loss is what is missing of a channel: stretches and samples, within reads and
@@ -77,6 +95,10 @@ type report struct {
 		P99     float64 `json:"p99"`
 		Max     float64 `json:"max"`
 	} `json:"reads"`
+	// Events are revisions of calls before the final ones, from when one could be read until the annotated one could; and Scores those annotated
+	// ones in which a network's scores followed, from the one before until it could be read.
+	Events times `json:"events"`
+	Scores times `json:"scores"`
 	Losses struct {
 		Chunks   int      `json:"chunks"` // that the server has dropped
 		Dropped  loss     `json:"dropped"`
@@ -99,12 +121,14 @@ type firstOne struct {
 	Event   float64 `json:"event"`      // from there until the consumer had the annotated event
 	ToCome  int     `json:"to_arrive"`  // reads that had not ended when the call came
 	Minute  float64 `json:"run_minute"` // of the run at which the read ended
+	Does    string  `json:"consequence"`
 }
 
 // evaluate compares a run with the truth.
 func evaluate(truth []allele, seen *observation) *report {
 	r := new(report)
 	r.readTimes(seen)
+	r.eventTimes(seen)
 	r.variants(truth, seen)
 	r.losses(seen)
 	for _, a := range truth {
@@ -138,12 +162,37 @@ func (r *report) readTimes(seen *observation) {
 		}
 	}
 	r.Minutes = seen.layout.At(last).Sub(seen.layout.At(0)).Minutes()
-	slices.Sort(took)
-	r.Reads.Aligned = len(took)
-	if n := len(took); n > 0 {
-		rank := func(q float64) float64 { return took[int(math.Ceil(q*float64(n)))-1] }
-		r.Reads.P50, r.Reads.P99, r.Reads.Max = rank(0.5), rank(0.99), took[n-1]
+	all := timesOf(took)
+	r.Reads.Aligned, r.Reads.P50, r.Reads.P99, r.Reads.Max = all.N, all.P50, all.P99, all.Max
+}
+
+// eventTimes says how soon after calls their annotated events were published, and how soon after those their scores by networks were. A final
+// event waits for its scores.
+func (r *report) eventTimes(seen *observation) {
+	type about struct {
+		key, status string
+		lastChunk   int64
 	}
+	waiting := make(map[about][]time.Time)
+	for _, c := range seen.revised {
+		of := about{c.key, c.status, c.lastChunk}
+		waiting[of] = append(waiting[of], c.at)
+	}
+	before := make(map[string]published)
+	var events, scores []float64
+	for _, p := range seen.published {
+		last, of := before[p.key], about{p.key, p.status, p.lastChunk}
+		before[p.key] = p
+		switch {
+		case p.status == streampb.CallStatus_FINAL.String():
+		case len(waiting[of]) > 0:
+			events = append(events, max(0, p.at.Sub(waiting[of][0]).Seconds()))
+			waiting[of] = waiting[of][1:]
+		case p.scored && !last.scored && last.lastChunk == p.lastChunk:
+			scores = append(scores, p.at.Sub(last.at).Seconds())
+		}
+	}
+	r.Events, r.Scores = timesOf(events), timesOf(scores)
 }
 
 // variants says when each variant of the truth was first called, and after which
@@ -170,6 +219,7 @@ func (r *report) variants(truth []allele, seen *observation) {
 		first.Read = seen.aligned[j].read
 		end := seen.layout.At(strands[first.Read].End)
 		first.Minute = end.Sub(seen.layout.At(0)).Minutes()
+		first.Does = seen.events[k].consequence
 		first.Call, first.Event = c.at.Sub(end).Seconds(), seen.events[k].at.Sub(end).Seconds()
 		for _, s := range seen.layout.Strands {
 			if seen.layout.At(s.End).After(c.at) {
@@ -269,9 +319,9 @@ func (r *report) failures(lossy bool, within time.Duration) []string {
 func (r *report) print(w io.Writer) error {
 	fmt.Fprintf(w, "\nSeconds from the end of the read that made a variant's first call possible:\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "VARIANT\tREAD\tENDED AT\tCALL\tSTATUS\tANNOTATED EVENT\tREADS STILL TO ARRIVE")
+	fmt.Fprintln(table, "VARIANT\tREAD\tENDED AT\tCALL\tSTATUS\tANNOTATED EVENT\tREADS STILL TO ARRIVE\tCONSEQUENCE")
 	for _, v := range r.Variants {
-		fmt.Fprintf(table, "%s\t%.8s\t%.1f min\t%.2f s\t%s\t%.2f s\t%d of %d\n", v.Variant, v.Read, v.Minute, v.Call, v.Status, v.Event, v.ToCome, r.Reads.Played)
+		fmt.Fprintf(table, "%s\t%.8s\t%.1f min\t%.2f s\t%s\t%.2f s\t%d of %d\t%s\n", v.Variant, v.Read, v.Minute, v.Call, v.Status, v.Event, v.ToCome, r.Reads.Played, v.Does)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -279,6 +329,12 @@ func (r *report) print(w io.Writer) error {
 	l := &r.Losses
 	fmt.Fprintf(w, "\n%d reads in %.1f minutes, of which %d were aligned. From a read's end to its committed alignment: median %.2f s, 99th percentile %.2f s, longest %.2f s.\n",
 		r.Reads.Played, r.Minutes, r.Reads.Aligned, r.Reads.P50, r.Reads.P99, r.Reads.Max)
+	fmt.Fprintf(w, "%d revisions of calls, from when one could be read until its annotated event could: median %.2f s, 99th percentile %.2f s, longest %.2f s.\n",
+		r.Events.N, r.Events.P50, r.Events.P99, r.Events.Max)
+	if r.Scores.N > 0 {
+		fmt.Fprintf(w, "%d events were followed by one with a network's scores: median %.2f s later, 99th percentile %.2f s, longest %.2f s.\n",
+			r.Scores.N, r.Scores.P50, r.Scores.P99, r.Scores.Max)
+	}
 	fmt.Fprintf(w, "Dropped by the server: %d chunks, %d gaps, %d samples. Counted: %d gaps, %d samples; channels that differ: %d.\n",
 		l.Chunks, l.Dropped.Gaps, l.Dropped.Samples, l.Counted.Gaps, l.Counted.Samples, len(l.Differ))
 	fmt.Fprintf(w, "Against the truth: %d missing, %d wrong.\n", len(r.Missing), len(r.Wrong))

@@ -33,7 +33,7 @@ func observed() *observation {
 			{"a", "c", 100, 300, 7, at(5.2)}, {"b", "c", 1000, 2000, 9, at(10.5)}, {"b", "c", 149, 150, 9, at(10.6)},
 		},
 		calls:   []call{{snp, "PROVISIONAL", 9, at(11)}, {snp, "STABLE", 9, at(19)}},
-		events:  []annotated{{snp, at(11.5)}},
+		events:  []annotated{{snp, "missense_variant p.Glu118Lys cI", at(11.5)}},
 		losses:  map[uint32]loss{1: {1, 20}, 2: {1, 10}},
 		counted: counters{Gaps: 2, Samples: 30},
 		called:  []allele{snp},
@@ -43,7 +43,7 @@ func observed() *observation {
 func TestEvaluate(t *testing.T) {
 	r := evaluate([]allele{snp}, observed())
 	require.Empty(t, r.failures(false, 2*time.Second))
-	require.Equal(t, []firstOne{{Variant: "c:150 A>G", Status: "PROVISIONAL", Read: "b", Call: 1, Event: 1.5, ToCome: 1, Minute: 10.0 / 60}}, r.Variants)
+	require.Equal(t, []firstOne{{Variant: "c:150 A>G", Status: "PROVISIONAL", Read: "b", Call: 1, Event: 1.5, ToCome: 1, Minute: 10.0 / 60, Does: "missense_variant p.Glu118Lys cI"}}, r.Variants)
 	require.Equal(t, 3, r.Reads.Played)
 	require.Equal(t, 2, r.Reads.Aligned)
 	require.InDelta(t, 0.2, r.Reads.P50, 1e-6)
@@ -53,6 +53,43 @@ func TestEvaluate(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, r.print(&text))
 	require.Contains(t, text.String(), "c:150 A>G")
+	require.Contains(t, text.String(), "missense_variant p.Glu118Lys cI")
+	require.NotContains(t, text.String(), "scores")
+}
+
+// TestEventTimes: an event counts from its call, one that brings the scores of the one before from that, and final ones, which wait for theirs, not.
+func TestEventTimes(t *testing.T) {
+	at := func(seconds float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(seconds * 1e9)) }
+	call := func(key, status string, signal int64, read float64) revised {
+		return revised{key, status, signal, at(read)}
+	}
+	event := func(key string, number uint64, status string, signal int64, read float64, scored bool) published {
+		return published{call(key, status, signal, read), number, scored}
+	}
+	seen := &observation{
+		revised: []revised{
+			call("a", "PROVISIONAL", 1, 1), call("b", "PROVISIONAL", 2, 2), call("a", "STABLE", 4, 4), call("b", "PROVISIONAL", 3, 4.5), call("b", "PROVISIONAL", 3, 5),
+			call("b", "FINAL", 3, 6),
+		},
+		published: []published{
+			event("a", 1, "PROVISIONAL", 1, 1.5, false),
+			event("b", 1, "PROVISIONAL", 2, 2.25, false),
+			event("a", 2, "PROVISIONAL", 1, 3.5, true), // a's scores
+			event("a", 4, "STABLE", 4, 4.75, true),     // scores are known
+			event("a", 6, "STABLE", 4, 5, true),        // a neighbour changes what it does
+			event("b", 3, "PROVISIONAL", 3, 5.5, true), // scored before the event before was out
+			event("b", 5, "PROVISIONAL", 3, 6, true),   // another call of the same reads
+			event("b", 7, "FINAL", 3, 9, true),
+		},
+	}
+	r := new(report)
+	r.eventTimes(seen)
+	require.Equal(t, times{N: 1, P50: 2, P99: 2, Max: 2}, r.Scores)
+	require.Equal(t, times{N: 5, P50: 0.75, P99: 1, Max: 1}, r.Events)
+	var text strings.Builder
+	require.NoError(t, r.print(&text))
+	require.Contains(t, text.String(), "5 revisions of calls, from when one could be read until its annotated event could: median 0.75 s")
+	require.Contains(t, text.String(), "1 events were followed by one with a network's scores: median 2.00 s later")
 }
 
 // Each thing that a run must show is missed if it isn't so.

@@ -36,6 +36,8 @@ type config struct {
 	seed     int
 	within   time.Duration
 	device   string
+	genes    string
+	networks []string
 	bin      string
 	python   string
 	json     bool
@@ -73,6 +75,8 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.seed, "seed", 2, "what the simulator draws from")
 	flags.DurationVar(&cfg.within, "within", 2*time.Second, "how soon after a read's end the call must come that it makes possible; 0 for no matter")
 	flags.StringVar(&cfg.device, "device", "auto", "the processor's device")
+	flags.StringVar(&cfg.genes, "gff", "", "the processor's gene model, or auto (default: genes.gff3 of the recording's folder)")
+	flags.StringSliceVar(&cfg.networks, "network", nil, "folders of sequence networks that the processor has score variants, several with commas")
 	flags.StringVar(&cfg.bin, "bin", "bin", "folder with ingest, processor and pore")
 	flags.StringVar(&cfg.python, "python", "", "interpreter with minknow-api (default $PORESTREAM_MINKNOW_PYTHON, or the one that make live makes)")
 	flags.BoolVar(&cfg.json, "json", false, "print the report as JSON")

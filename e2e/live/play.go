@@ -104,8 +104,11 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err != nil {
 		return nil, err
 	}
-	processor, err := start(cancel, cfg, "processor", "--brokers", set.broker.Addr(), "--ref", set.ref, "--gff", cfg.file("genes.gff3"),
-		"--device", cfg.device, "--listen", processorPage)
+	args := []string{"--brokers", set.broker.Addr(), "--ref", set.ref, "--gff", cmp.Or(cfg.genes, cfg.file("genes.gff3")), "--device", cfg.device, "--listen", processorPage}
+	if len(cfg.networks) > 0 {
+		args = append(args, "--network", strings.Join(cfg.networks, ","))
+	}
+	processor, err := start(cancel, cfg, "processor", args...)
 	if err != nil {
 		return nil, err
 	}

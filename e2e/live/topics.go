@@ -59,6 +59,7 @@ func (o *observation) follow(ctx context.Context, client *kafka.Client, topics s
 			return err
 		}
 		c := m.GetCall()
+		o.revised = append(o.revised, revised{string(rec.Key), c.GetStatus().String(), c.GetLastChunkMs(), time.Now()})
 		if len(c.GetFilters()) == 0 {
 			o.calls = append(o.calls, call{
 				allele: allele{c.GetContig(), c.GetPos(), c.GetRef(), c.GetAlt()}, status: c.GetStatus().String(), lastChunk: c.GetLastChunkMs(), at: time.Now(),
@@ -74,6 +75,11 @@ func (o *observation) follow(ctx context.Context, client *kafka.Client, topics s
 		}
 		if v != nil {
 			revisions++
+			p := published{revised: revised{key: string(rec.Key), status: v.Status, at: time.Now()}, revision: v.Revision, scored: len(v.Annotation.Scores) > 0}
+			if v.LastChunk != nil {
+				p.lastChunk = v.LastChunk.UnixMilli()
+			}
+			o.published = append(o.published, p)
 		}
 		if fold.Ended(o.layout.Run) {
 			return ended
@@ -105,14 +111,22 @@ func (o *observation) readConsumer(lines io.Reader, printed *atomic.Int64) error
 				Pos      int64
 				Ref, Alt string
 			}
-			Call struct{ Filters []string }
+			Call       struct{ Filters []string }
+			Annotation struct {
+				MostSevere   struct{ Term, Gene string } `json:"most_severe"`
+				Consequences []struct{ HGVSp string }
+			}
 		}
 		if err := json.Unmarshal(in.Bytes(), &doc); err != nil {
 			return fmt.Errorf("reading an event: %w", err)
 		}
 		if len(doc.Call.Filters) == 0 {
-			v := doc.Variant
-			o.events = append(o.events, annotated{allele{v.Contig, v.Pos, v.Ref, v.Alt}, at})
+			v, said := doc.Variant, []string{doc.Annotation.MostSevere.Term}
+			if c := doc.Annotation.Consequences; len(c) > 0 && c[0].HGVSp != "" {
+				said = append(said, c[0].HGVSp[strings.LastIndex(c[0].HGVSp, ":")+1:])
+			}
+			said = append(said, doc.Annotation.MostSevere.Gene)
+			o.events = append(o.events, annotated{allele{v.Contig, v.Pos, v.Ref, v.Alt}, strings.TrimSpace(strings.Join(said, " ")), at})
 		}
 		printed.Add(1)
 	}
