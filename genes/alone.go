@@ -7,7 +7,7 @@ import (
 	"github.com/porestream/porestream/genes/homology"
 )
 
-// Genes that are broken by what the genome itself shows: by their codons (joint.go), and by a longer gene elsewhere in it that they are a copy of a part of, as insertion sequences and
+// Genes that are broken by what the genome itself shows: by their codons (joint.go), by insertion sequences in them (insertion.go), and by a longer gene elsewhere in it that they are a copy of a part of, as insertion sequences and
 // prophages leave them. Known proteins, if there are any, are asked later, and may say otherwise (name.go).
 
 const (
@@ -38,7 +38,7 @@ type split struct {
 }
 
 // breakAlone takes the genes out that the genome itself shows to be broken. What speaks for that is kept for Name.
-func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []split) error {
+func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []split, interruptions []interruption) error {
 	code, err := homology.NewCode(r.Code)
 	if err != nil {
 		return err
@@ -72,6 +72,9 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 		if found && other && !s.copied(a, b) {
 			s.list = append(s.list, s.joint(a, b, x.fault), s.joint(b, a, x.fault))
 		}
+	}
+	for _, x := range interruptions {
+		s.list = append(s.list, s.interrupted(&x, at)...)
 	}
 	r.found, r.alone = slices.Clone(r.Genes), s.list
 	r.takeBroken(contigs, slices.Clone(s.list))
@@ -164,6 +167,20 @@ func (s *self) joint(i, partner int, fault Fault) remains {
 		x.start, x.end = x.start+n, x.end+n
 	}
 	return x
+}
+
+// interrupted is what a gene leaves that insertion sequences stand in, from each of its parts that was called.
+func (s *self) interrupted(x *interruption, at map[spot]int) (out []remains) {
+	whole := Gene{Contig: x.whole.contig, Start: x.whole.start, End: x.whole.end, Reverse: x.whole.reverse}
+	for k, p := range x.parts {
+		left := remains{gene: at[p], faults: []Fault{Interrupted}, own: -1, partner: -1}
+		left.start, left.end = whole.on(s.contigs)
+		if len(x.parts) > 1 {
+			left.partner = at[x.parts[(k+1)%len(x.parts)]]
+		}
+		out = append(out, left)
+	}
+	return out
 }
 
 // believed are the broken genes that the genome itself shows, but for those that known proteins show to be whole: a gene that is like a whole one isn't a part.

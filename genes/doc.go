@@ -18,7 +18,8 @@
 //  5. The best set of genes is a chain found by dynamic programming, with the distances that neighbours keep (path.go, spacing.go). Sums over all
 //     chains give posterior probabilities.
 //  6. All models are learnt anew from the genes found, and again. They begin with a prior, which stays as pseudo-counts: short genomes stay near it.
-//  7. Genes of the chain that are parts of a broken one by their codons, or by a longer gene of the same genome, are taken out (joint.go, alone.go).
+//  7. Genes of the chain that are parts of a broken one by their codons (joint.go), by an insertion sequence in it (repeat.go, insertion.go), or by a longer gene of the
+//     same genome (alone.go), are taken out.
 //
 // The prior, networks included, is made of annotated genomes by LearnPrior (learn.go, fit.go; command train/genes).
 //

@@ -161,7 +161,11 @@ func Find(ctx context.Context, contigs []Contig, opts Options) (*Result, error) 
 	}
 	result.Coding = min(1, float64(inGenes)/float64(known))
 	if !best.starts.scanned {
-		if err := result.breakAlone(ctx, contigs, splits); err != nil {
+		interruptions, err := best.interruptions(ctx, result.Genes)
+		if err != nil {
+			return nil, err
+		}
+		if err := result.breakAlone(ctx, contigs, splits, interruptions); err != nil {
 			return nil, err
 		}
 	}

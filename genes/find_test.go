@@ -444,7 +444,7 @@ func TestPathIsBest(t *testing.T) {
 				if last >= 0 {
 					distance := int(list[i].left - list[last].right)
 					v, allowed := p.between(&list[last], &list[i], distance)
-					ok = ok && allowed && list[last].left < list[i].left && list[last].right < list[i].right && distance >= nearest
+					ok = ok && allowed && list[last].left < list[i].left && list[last].right < list[i].right && distance >= -deepest
 					score += v
 				}
 				score += list[i].score

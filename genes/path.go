@@ -53,7 +53,7 @@ func (p *path) reach(i int, do func(j int, score float64)) int {
 	for j := far; j < i; j++ {
 		b := &p.list[j]
 		distance := int(c.left) - int(b.right)
-		if distance < nearest {
+		if distance < -deepest {
 			break
 		}
 		if b.left >= c.left || b.right >= c.right {
@@ -67,8 +67,11 @@ func (p *path) reach(i int, do func(j int, score float64)) int {
 	return far
 }
 
-// Overlaps longer than these are not believed. The two genes of IS1 share 82 bases.
-var longestOverlap = [relations]int{sameStrand: 100, convergent: 80, divergent: 40}
+// Overlaps longer than these are not believed. The two genes of IS1 share 82 bases, and genes that end in each other, such as bioP and metR of E. coli, up to 180.
+var longestOverlap = [relations]int{sameStrand: 100, convergent: deepest, divergent: 40}
+
+// deepest is the longest of them all. Overlaps beyond those that spacing knows are as likely as the longest of these.
+const deepest = 180
 
 func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 	r := relation(b.reverse, c.reverse)
@@ -78,7 +81,7 @@ func (p *path) between(b, c *candidate, distance int) (float64, bool) {
 	if -distance > longestOverlap[r] || p.scanned && b.hides(c) {
 		return 0, false
 	}
-	score := p.spacing.near[r][binOf(distance)]
+	score := p.spacing.near[r][binOf(max(distance, nearest))]
 	if distance < -fine/2 {
 		score += float64(p.shared * float64(distance) * float64(max(0, min(b.density, c.density))))
 	}

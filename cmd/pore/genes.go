@@ -34,8 +34,8 @@ without annotation. What genes look like is learnt from the genome itself, and f
 prior where the genome is short. The genetic code is found if it isn't given. Genes
 that the end of a contig cuts are reported as partial.
 
-What is left of a broken gene is reported as a pseudogene, if its codons, a longer gene
-of the same genome, or a known protein shows it to be broken.
+What is left of a broken gene is reported as a pseudogene, if its codons, an insertion
+sequence in it, a longer gene of the same genome, or a known protein shows it to be broken.
 
 With --proteins, a gene whose protein is like one of those gets its name, product and
 terms, and the identity and coverage of the two. Others stay without a name.

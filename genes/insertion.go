@@ -1,0 +1,316 @@
+package genes
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// Genes that an insertion sequence stands in.
+//
+// Problem: the two parts of such a gene look like genes, or one of them does, and neither has the other's end.
+//
+// Assumptions: an insertion sequence mostly stands in a genome several times. It ends with about what it begins with on the other strand, and has doubled a few
+// bases of the target that it went into, which stand on either side of it since (Siguier et al., Microbiology Spectrum 2015).
+//
+// Strategy: each copied stretch with such ends is taken out with one of the doubled targets. If then a gene is read across the place that begins before it and ends
+// behind it, and one of its parts was called, it is broken.
+//
+// Consequence: an insertion sequence that stands in the genome once isn't seen, nor one without such ends, nor one whose gene has lost more since.
+
+const (
+	// shortestTarget and longestTarget are how many bases an insertion sequence doubles.
+	shortestTarget, longestTarget = 2, 14
+	// Bases beside two copies may be the same by chance, or because they go to such places, and those at their ends may differ. So the ends are searched from
+	// blurredOut bases outside those of a copy to blurred within.
+	blurredOut, blurred = 3, 6
+	// invertedBases of either end are compared, of which invertedSame are the same at least, up to invertedWithin bases from a copy's ends.
+	invertedBases, invertedSame, invertedWithin = 20, 13, 10
+	// leastPart is how many bases a part of an interrupted gene has.
+	leastPart = 45
+	// mostWithin is how far into an insertion sequence a part is called, to the next stop or start there. What is called farther is a gene that a copied stretch ends in.
+	mostWithin = 150
+	// besideEachOther is how far apart two insertion sequences are at most that are taken out together.
+	besideEachOther = 500
+	// surelyGene and surelyBefore are the log odds of the gene without the insertion sequence, and the probability that it begins before it.
+	surelyGene, surelyBefore = 4, .9
+)
+
+// interruption is a gene that insertion sequences stand in.
+type interruption struct {
+	whole spot   // with them
+	parts []spot // of it, those that were called
+	odds  float64
+}
+
+// inverted reports whether a copied stretch ends with about what it begins with on the other strand.
+func inverted(s []byte, c copied) bool {
+	for a := -invertedWithin; a <= invertedWithin; a++ {
+		for b := -invertedWithin; b <= invertedWithin; b++ {
+			from, to := c.from+a, c.to-b
+			if from < 0 || to > len(s) {
+				continue
+			}
+			same := 0
+			for k := range invertedBases {
+				if s[from+k] == 3-s[to-1-k] {
+					same++
+				}
+			}
+			if same >= invertedSame {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// targets are the stretches to take out for an insertion sequence, each with one of two doubled targets: where the most bases are doubled, and where as many are in another frame.
+func targets(s []byte, c copied) (out [][2]int) {
+	var most [3]int // by what is left of a codon
+	var at [3][2]int
+	for a := -blurredOut; a <= blurred; a++ {
+		for b := -blurredOut; b <= blurred; b++ {
+			from, to := c.from+a, c.to-b
+			for n := longestTarget; n >= shortestTarget; n-- {
+				if from < n || to+n > len(s) {
+					continue
+				}
+				if phase := (to + n - from) % 3; n > most[phase] && slices.Equal(s[from-n:from], s[to:to+n]) {
+					most[phase], at[phase] = n, [2]int{from, to + n}
+				}
+			}
+		}
+	}
+	for phase, n := range most {
+		if n > 0 && n == slices.Max(most[:]) {
+			out = append(out, at[phase])
+		}
+	}
+	return out
+}
+
+// interruptions are the genes that insertion sequences stand in. A genome that is short teaches too little of its genes for that.
+func (f *finder) interruptions(ctx context.Context, genes []Gene) ([]interruption, error) {
+	if f.known < short {
+		return nil, nil
+	}
+	copies, err := f.copies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	copies = slices.DeleteFunc(copies, func(c copied) bool { return !inverted(f.pieces[c.piece].forward, c) })
+	calls := f.callsOf(genes)
+	var found []interruption
+	for i, c := range copies {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := f.pieces[c.piece]
+		for _, first := range targets(p.forward, c) {
+			found = append(found, calls.across(p, [][2]int{first})...)
+			for _, d := range copies[i+1:] {
+				if d.piece != c.piece || d.from > c.to+besideEachOther {
+					break
+				}
+				for _, second := range targets(p.forward, d) {
+					if second[0] >= first[1] {
+						found = append(found, calls.across(p, [][2]int{first, second})...)
+					}
+				}
+			}
+		}
+	}
+	return surest(found), nil
+}
+
+// surest are the interruptions that don't overlap likelier ones on their strand.
+func surest(list []interruption) (out []interruption) {
+	slices.SortStableFunc(list, func(a, b interruption) int {
+		return cmp.Or(cmp.Compare(b.odds, a.odds), a.whole.contig-b.whole.contig, a.whole.start-b.whole.start, a.whole.end-b.whole.end)
+	})
+	for _, i := range list {
+		if !slices.ContainsFunc(out, func(o interruption) bool {
+			return o.whole.contig == i.whole.contig && o.whole.reverse == i.whole.reverse && o.whole.start < i.whole.end && i.whole.start < o.whole.end
+		}) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// called are the genes of a genome by where they stop.
+type called struct {
+	f     *finder
+	genes []Gene
+	at    map[stopAt]int
+}
+
+// stopAt is where a gene stops in its contig, within the first turn of a circular one.
+type stopAt struct {
+	contig, at int
+	reverse    bool
+}
+
+func (f *finder) callsOf(genes []Gene) *called {
+	c := &called{f, genes, map[stopAt]int{}}
+	for i := range genes {
+		c.at[c.stop(genes[i].spot())] = i
+	}
+	return c
+}
+
+// stop is where a stretch stops.
+func (c *called) stop(s spot) stopAt {
+	at := s.end
+	if s.reverse {
+		at = s.start
+	}
+	for _, p := range c.f.pieces {
+		if p.contig == s.contig && p.circular {
+			at = (at + p.length) % p.length
+		}
+	}
+	return stopAt{s.contig, at, s.reverse}
+}
+
+// across are the genes that are read across what is taken out, on either strand. The cuts are in ascending order.
+func (c *called) across(p *piece, cuts [][2]int) (out []interruption) {
+	for _, reverse := range []bool{false, true} {
+		s, mine := p.forward, cuts
+		if reverse {
+			s, mine = p.reverse, nil
+			for _, x := range slices.Backward(cuts) {
+				mine = append(mine, [2]int{len(s) - x[1], len(s) - x[0]})
+			}
+		}
+		without := cutFrom(s, mine)
+		for phase := range 3 {
+			r, found := c.f.readAcross(&without, phase)
+			if !found {
+				continue
+			}
+			i := interruption{odds: r.odds}
+			ends := without.parts[len(without.parts)-1]
+			i.whole = p.spotOf(without.parts[0][0]+r.at, ends[1]-(len(without.seq)-r.stop), reverse)
+			if i.parts = c.parts(p, &without, r, reverse); len(i.parts) > 0 {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// spotOf is where a stretch of a strand of a piece is in its contig.
+func (p *piece) spotOf(from, to int, reverse bool) spot {
+	if reverse {
+		from, to = len(p.forward)-to, len(p.forward)-from
+	}
+	start, end, minus := p.place(from, to, reverse)
+	return spot{p.contig, start, end, minus}
+}
+
+// cutOut is what is left of a stretch of a strand when others are taken out of it.
+type cutOut struct {
+	strand []byte
+	seq    []byte
+	parts  [][2]int // of the strand, which seq has one behind the other
+}
+
+func cutFrom(s []byte, cuts [][2]int) cutOut {
+	c := cutOut{strand: s}
+	at := max(0, cuts[0][0]-margin)
+	for _, x := range cuts {
+		c.parts = append(c.parts, [2]int{at, x[0]})
+		at = x[1]
+	}
+	c.parts = append(c.parts, [2]int{at, min(len(s), at+margin)})
+	for _, p := range c.parts {
+		c.seq = append(c.seq, s[p[0]:p[1]]...)
+	}
+	return c
+}
+
+// reading is a gene in a cutOut's sequence.
+type reading struct {
+	at, stop int // of its start codon, and behind its stop codon
+	odds     float64
+}
+
+// readAcross is the gene in one of three phases that is read across all that was taken out; false if there is none.
+func (f *finder) readAcross(x *cutOut, phase int) (reading, bool) {
+	first := x.parts[0][1] - x.parts[0][0]
+	ends := x.parts[len(x.parts)-1]
+	last := len(x.seq) - (ends[1] - ends[0])
+	stops := func(i int) bool { c := codonAt(x.seq, i); return c >= 0 && f.code.stops(c) }
+	begin := first/3*3 + phase - 3
+	stop := begin
+	for ; stop >= 0 && stop+3 <= len(x.seq) && !stops(stop); stop += 3 {
+	}
+	for begin >= 3 && !stops(begin-3) {
+		begin -= 3
+	}
+	if stop += 3; begin < 0 || begin > first-leastPart || stop < last+leastPart || stop > len(x.seq) {
+		return reading{}, false
+	}
+	sc := scanner{s: x.seq[begin:stop], circular: true, code: f.code, tables: &f.tables} // as if it were circular: what isn't known isn't taken for a start
+	sc.phase(0)
+	if len(sc.frames) == 0 {
+		return reading{}, false
+	}
+	fr := &sc.frames[0]
+	fr.stop += int32(begin)
+	for i := range fr.starts {
+		fr.starts[i].at += int32(begin)
+	}
+	var w scored
+	f.features(x.seq, fr, &w)
+	f.weigh(x.seq, fr, &w)
+	before := 0.0
+	for i, b := range fr.starts {
+		if int(b.at) <= first-leastPart {
+			before += math.Exp(w.score[i])
+		}
+	}
+	return reading{int(fr.starts[w.best].at), stop, w.total}, w.total >= surelyGene && before >= surelyBefore
+}
+
+// parts are the called genes that are parts of one that is read across what was taken out; none if one of them rather is a gene as it is.
+func (c *called) parts(p *piece, x *cutOut, r reading, reverse bool) (out []spot) {
+	before := 0 // bases of the parts before this one
+	for i, part := range x.parts {
+		n := part[1] - part[0]
+		from := max(r.at-before, (r.at-before)%3)
+		if from < 0 {
+			from += 3
+		}
+		before += n
+		if from >= n {
+			continue
+		}
+		// Where its frame stops with what was taken out in its place.
+		end := part[0] + from
+		for end+3 <= len(x.strand) {
+			codon := codonAt(x.strand, end)
+			end += 3
+			if codon >= 0 && c.f.code.stops(codon) {
+				break
+			}
+		}
+		k, found := c.at[c.stop(p.spotOf(end-3, end, reverse))]
+		if !found {
+			continue
+		}
+		g := &c.genes[k]
+		begin := end - (g.End - g.Start)
+		if begin >= part[1] {
+			continue // behind the part
+		}
+		if end > part[1]+mostWithin || i > 0 && begin < part[0]-mostWithin {
+			return nil
+		}
+		out = append(out, g.spot())
+	}
+	return out
+}
