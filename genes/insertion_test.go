@@ -119,6 +119,20 @@ func TestGenesThatInsertionSequencesStandInAreBroken(t *testing.T) {
 	require.ElementsMatch(t, opposite, reported(rotated))
 }
 
+// TestManyRepeatsAreNone: a stretch that a short unit fills has no copies, however often it stands there.
+func TestManyRepeatsAreNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	unit := make([]byte, 60)
+	for i := range unit {
+		unit[i] = "ACGT"[r.IntN(4)]
+	}
+	f := finder{}
+	f.load([]Contig{{Name: "a", Seq: bytes.Repeat(unit, 20_000)}})
+	list, err := f.copies(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
 // letters are a gene's, on its strand.
 func (g *Gene) letters(seq []byte) []byte {
 	out := bytes.Clone(seq[g.Start:min(g.End, len(seq))])

@@ -25,6 +25,9 @@ const (
 	wordShare = 16
 	// partners is how many of a word's other places each is compared with: the next ones in turn.
 	partners = 6
+	// mostPlaces is where more of one word are no insertion sequences: about 250 copies of one are the most that is known, in Bordetella pertussis. Comparing more
+	// takes long.
+	mostPlaces = 500
 	// differs is what two bases that differ cost, where two that are the same give one, and fallen is how far an alignment's score may fall.
 	differs, fallen = 3, 40
 	// Insertion sequences have 600 to 3,000 bases, and some transposons more.
@@ -88,7 +91,9 @@ func (f *finder) copies(ctx context.Context) ([]copied, error) {
 			k++
 		}
 		group := words[i:k]
-		i = k
+		if i = k; len(group) > mostPlaces {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
