@@ -44,10 +44,14 @@ func (f *File) Commit() error {
 	if f.pending == nil {
 		return f.Close()
 	}
-	if err := f.pending.CloseAtomicallyReplace(); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.path, f.Cause(err)), f.Discard())
+	err := f.pending.CloseAtomicallyReplace()
+	if err == nil {
+		return nil
 	}
-	return nil
+	if err = f.Cause(err); errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("somebody has removed it, or its folder, while it was written: %w", err)
+	}
+	return errors.Join(fmt.Errorf("writing %s: %w", f.path, err), f.Discard())
 }
 
 // Discard removes the file, unless it was committed.
@@ -56,10 +60,21 @@ func (f *File) Discard() error {
 		_ = f.Close() // may be closed already; what was written can't be taken back
 		return nil
 	}
-	if err := f.pending.Cleanup(); err != nil {
+	if err := f.pending.Cleanup(); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing what was written of %s: %w", f.path, err)
 	}
 	return nil
+}
+
+// Finish commits the file, or discards it after an error of those who wrote to it, which it returns.
+func (f *File) Finish(err error) error {
+	if err == nil {
+		return f.Commit()
+	}
+	if cause := f.Cause(err); cause != err { //nolint:errorlint // the system's error itself, in place of one with the name on its way
+		err = fmt.Errorf("writing %s: %w", f.path, cause)
+	}
+	return errors.Join(err, f.Discard())
 }
 
 // Write writes a file by a function.

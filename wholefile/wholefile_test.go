@@ -83,6 +83,42 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, []string{"a"}, names(t, dir))
 }
 
+// A file that somebody removes while it is written is no success, and one line says so.
+func TestRemovedFileIsAnError(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "d")
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		path := filepath.Join(dir, "a")
+		err := Write(path, func(*bufio.Writer) error {
+			if whole {
+				return os.RemoveAll(dir)
+			}
+			return os.Remove(filepath.Join(dir, names(t, dir)[0]))
+		})
+		require.EqualError(t, err, "writing "+path+": somebody has removed it, or its folder, while it was written: no such file or directory")
+	}
+	f, err := Create(filepath.Join(t.TempDir(), "a"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(f.Name()))
+	require.NoError(t, f.Discard(), "it is gone already")
+}
+
+func TestFinish(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	f, err := Create(path)
+	require.NoError(t, err)
+	require.NoError(t, f.Finish(nil))
+	f, err = Create(path)
+	require.NoError(t, err)
+	require.EqualError(t, f.Finish(errors.New("no more reads")), "no more reads")
+	f, err = Create(path)
+	require.NoError(t, err)
+	full := &os.PathError{Op: "write", Path: f.Name(), Err: errors.New("no space")}
+	require.EqualError(t, f.Finish(fmt.Errorf("record 5: %w", full)), "writing "+path+": no space")
+	assert.Equal(t, []string{"a"}, names(t, dir))
+}
+
 func TestErrorsNameTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "a")
 	_, err := Create(path)

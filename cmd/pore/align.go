@@ -24,6 +24,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/record"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type alignConfig struct {
@@ -108,11 +109,11 @@ func alignFiles(ctx context.Context, cfg alignConfig, paths []string, stdin io.R
 	}
 	out := stdout
 	if cfg.output != "-" {
-		f, err := os.Create(cfg.output)
-		if err != nil {
-			return err
+		f, createErr := wholefile.Create(cfg.output) // what is there may be what is read
+		if createErr != nil {
+			return createErr
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
+		defer func() { err = f.Finish(err) }()
 		out = f
 	}
 	sorter := hts.NewSorter(out, header, hts.SorterConfig{Format: format, Memory: int64(cfg.memory), Threads: cfg.threads})

@@ -22,6 +22,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/textfile"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type annotateConfig struct {
@@ -153,11 +154,11 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	}
 	out := stdout
 	if cfg.output != "-" {
-		f, createErr := os.Create(cfg.output)
+		f, createErr := wholefile.Create(cfg.output) // what is there may be what is read
 		if createErr != nil {
 			return createErr
 		}
-		defer func() { err = closeOutput(f, err) }()
+		defer func() { err = f.Finish(err) }()
 		out = f
 	}
 	if annotator, err = cfg.genes.WithFunctions(annotator, cfg.functions); err != nil {
@@ -223,16 +224,6 @@ func reportAnnotation(w io.Writer, stats *pipe.Stats, bcsq *haplotype.Annotator)
 			fmt.Fprintf(w, "%d not supported: %v\n", n, annotate.Reason(reason))
 		}
 	}
-}
-
-// closeOutput closes an output file. One that is not whole does not stay.
-func closeOutput(f *os.File, err error) error {
-	info, statErr := f.Stat()
-	regular := statErr == nil && info.Mode().IsRegular() // not /dev/null
-	if err = errors.Join(err, f.Close()); err != nil && regular {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // countingReader counts the bytes read.

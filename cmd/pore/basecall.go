@@ -30,6 +30,7 @@ import (
 	modnetwork "github.com/porestream/porestream/modbase/network"
 	"github.com/porestream/porestream/models"
 	"github.com/porestream/porestream/signal"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type basecallConfig struct {
@@ -288,11 +289,11 @@ func (b *basecaller) writeFiles(ctx context.Context, cfg *basecallConfig, format
 		}
 	}
 	if cfg.failed != "" {
-		file, err := os.Create(cfg.failed)
-		if err != nil {
-			return err
+		file, createErr := wholefile.Create(cfg.failed)
+		if createErr != nil {
+			return createErr
 		}
-		defer file.Close()
+		defer func() { err = file.Finish(err) }()
 		if b.failed, err = output.NewWriter(file, format, header); err != nil {
 			return err
 		}

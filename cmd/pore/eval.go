@@ -20,6 +20,7 @@ import (
 	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/variant/eval"
 	"github.com/porestream/porestream/vcf"
+	"github.com/porestream/porestream/wholefile"
 )
 
 func evalCommand() *cobra.Command {
@@ -318,18 +319,12 @@ func readRegions(path string, g *genome.Genome) (*eval.Regions, error) {
 
 // writeWhole writes a file; one that is not whole does not stay.
 func writeWhole(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	err = write(w)
-	return closeOutput(f, errors.Join(err, w.Flush()))
+	return wholefile.Write(path, func(w *bufio.Writer) error { return write(w) })
 }
 
 // decided writes records to a file for each decision.
 type decided struct {
-	files   map[string]*os.File
+	files   map[string]*wholefile.File
 	writers map[string]*vcf.Writer
 }
 
@@ -349,23 +344,25 @@ func newDecided(dir string, truth, calls eval.Set) (_ *decided, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	d := &decided{files: make(map[string]*os.File), writers: make(map[string]*vcf.Writer)}
+	d := &decided{files: make(map[string]*wholefile.File), writers: make(map[string]*vcf.Writer)}
 	defer func() {
 		if err != nil {
 			err = d.close(err)
 		}
 	}()
 	for name, set := range map[string]eval.Set{"tp-truth.vcf": truth, "fn.vcf": truth, "tp.vcf": calls, "fp.vcf": calls} {
-		f, err := os.Create(filepath.Join(dir, name))
+		f, err := wholefile.Create(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
 		d.files[name] = f
 		header := set.Records.Header().Clone()
 		header.AddInfo("EVAL", "1", "String", "Why the record is an error: GT (right allele, wrong genotype), PART (right in part), UNRESOLVED (not decided)")
-		if d.writers[name], err = vcf.NewWriter(f, header); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", f.Name(), err)
+		w, err := vcf.NewWriter(f, header)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s: %w", name, f.Cause(err))
 		}
+		d.writers[name] = w
 	}
 	return d, nil
 }
@@ -380,7 +377,7 @@ func (d *decided) write(o eval.Outcome) error {
 		o.Record.Info.Set("EVAL", o.Detail)
 	}
 	if err := d.writers[name].Write(o.Record); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
+		return fmt.Errorf("writing %s: %w", name, d.files[name].Cause(err))
 	}
 	return nil
 }
@@ -389,14 +386,16 @@ func (d *decided) write(o eval.Outcome) error {
 func (d *decided) close(err error) error {
 	for name, w := range d.writers {
 		if flushErr := w.Flush(); flushErr != nil {
-			err = errors.Join(err, fmt.Errorf("writing %s: %w", name, flushErr))
+			err = errors.Join(err, fmt.Errorf("writing %s: %w", name, d.files[name].Cause(flushErr)))
 		}
 	}
 	failed := err
 	for _, f := range d.files {
-		if closeErr := closeOutput(f, failed); closeErr != nil && failed == nil {
-			err = errors.Join(err, closeErr)
+		if failed != nil {
+			err = errors.Join(err, f.Discard())
+			continue
 		}
+		err = errors.Join(err, f.Commit())
 	}
 	return err
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,8 +27,11 @@ import (
 // Write writes variants.vcf, variants.jsonl and summary.json into dir, with panels
 // alerts.json and alerts.tsv, with counts of modified bases methylation.bed and bedGraph tracks, and if the survey asked for them variants.g.vcf and
 // callable.bed. With several samples each has files of its
-// own, SAMPLE.variants.vcf and so on, which the summary names.
+// own, SAMPLE.variants.vcf and so on, which the summary names. A folder that isn't there is made: somebody may have removed it while a run of hours was under way.
 func (r *Result) Write(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder for the results: %w", err)
+	}
 	samples, silent := r.samples()
 	r.Summary.SilentBarcodes = silent
 	taken := make(map[string]bool)
