@@ -106,9 +106,12 @@ const buildKey = "model_version="
 // modifiedKey stands before the models for modified bases in a read group's description, which ends with them.
 const modifiedKey = " modbase_models="
 
+// word is a text as one of the words that a read group's description is made of: readers take a space for its end.
+func word(text string) string { return strings.ReplaceAll(clean(text), " ", "_") }
+
 // group returns the read group of a run's reads with a barcode.
 func (h *htsWriter) group(run *signal.Run, name string, barcode *Barcode) (*sam.ReadGroup, error) {
-	description := "basecall_model=" + clean(h.header.Model.Manifest.Name) + " runid=" + clean(run.ID) + " " + buildKey + clean(h.build)
+	description := "basecall_model=" + word(h.header.Model.Manifest.Name) + " runid=" + word(run.ID) + " " + buildKey + word(h.build)
 	if len(h.header.ModifiedModels) > 0 {
 		description += modifiedKey + clean(strings.Join(h.header.ModifiedModels, ","))
 	}

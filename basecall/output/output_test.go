@@ -320,3 +320,17 @@ func TestBarcodes(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Write(partRecord()), "its read group f08e85a1_r9.4-fast_patient-2 is not in the header")
 }
+
+// TestNamesAreWordsOfDescriptions: a model's name with spaces in it is one word where readers take a space for its end.
+func TestNamesAreWordsOfDescriptions(t *testing.T) {
+	header := testHeader()
+	model := *header.Model
+	model.Manifest.Name = "our hac 2"
+	header.Model = &model
+	var out bytes.Buffer
+	w, err := NewWriter(&out, SAM, header)
+	require.NoError(t, err)
+	require.NoError(t, w.Write(testRecord()))
+	require.NoError(t, w.Close())
+	require.Contains(t, out.String(), "\tDS:basecall_model=our_hac_2 runid=f08e85a1 ")
+}

@@ -163,6 +163,19 @@ func TestRunChoosesAModel(t *testing.T) {
 	require.Contains(t, string(text), `"model": "r9.4-fast"`)
 }
 
+// Where the only model that runs need can't be used, nothing is called, and pore run ends with an error.
+func TestRunWithoutAnyModelFails(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	_, err := poreModel(t, "model", "convert", goldenModels+"dna_r9.4.1_small@v3.3", "--out", broken)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(filepath.Join(broken, "model.onnx"), 100))
+	rules := filepath.Join(dir, "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("rules:\n- {flow_cell: FLO-MIN106, model: ./broken}\n"), 0o600))
+	_, err = poreModel(t, "run", "--device", "cpu", "--ref", "../../testdata/lambda/reference.fa", "--models", rules, "--out", t.TempDir(), signalFixtures+"three_vbz.pod5")
+	require.ErrorContains(t, err, "none of the 3 reads was called, as no model that their runs need can be used")
+}
+
 // A folder of models as Dorado has them is listed, and the one that fits a recording taken.
 func TestModelsOfDoradoAsTheyLie(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -292,8 +292,14 @@ func (cfg *runConfig) describe(s *pipeline.Summary, ofReads bool, logger *slog.L
 		fmt.Fprintln(os.Stderr, "reads without one, by why: "+inLine(s.WithoutBarcode))
 	}
 	if !ofReads {
-		fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%.0f samples/s on %s); results in %s\n",
-			s.Reads, s.Samples, s.Variants, s.WallSeconds, s.SamplesPerSecond, s.Device, cfg.out)
+		speed := fmt.Sprintf("%.0f samples/s on %s", s.SamplesPerSecond, s.Device)
+		if s.Device == "" {
+			speed = "no model was loaded"
+		}
+		fmt.Fprintf(os.Stderr, "%d reads, %d samples and %d variants in %.1f s (%s); results in %s\n", s.Reads, s.Samples, s.Variants, s.WallSeconds, speed, cfg.out)
+		if s.Device == "" && s.LeftOut["no_model"] > 0 {
+			return fmt.Errorf("none of the %d reads was called, as no model that their runs need can be used: the log says why", s.Reads)
+		}
 		return nil
 	}
 	fmt.Fprintf(os.Stderr, "%d reads, %d bases and %d variants in %.1f s; results in %s\n", s.Reads, s.Bases, s.Variants, s.WallSeconds, cfg.out)
