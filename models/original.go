@@ -196,7 +196,7 @@ func Choose(all []Listed, runs []*signal.Run, size string) (Listed, error) {
 		return Listed{}, fmt.Errorf("choosing a model: %q is no size of models: name one of %s, or a model by its folder and without --models-dir", size, strings.Join(sizes, ", "))
 	}
 	if len(runs) == 0 {
-		return Listed{}, errors.New("choosing a model: the recording has no run")
+		return Listed{}, errors.New("choosing a model: the recording holds no reads")
 	}
 	fitting := slices.Clone(all)
 	for i, run := range runs {

@@ -121,6 +121,8 @@ func TestNamesSayWhatConfigurationsDoNot(t *testing.T) {
 		{"ours", Options{SampleRate: 5000, Chemistry: "r10.4.1", Name: "better"}, "r10.4.1", []int{5000}, ""},
 		{"rna004_130bps_hac@v5.1.0", Options{}, "rna004", []int{4000}, ""},
 		{"rna002_70bps_hac@v3", Options{}, "rna002", []int{3000, 3012}, ""},
+		{"rna002_70bps_hac@v3", Options{SampleRate: 3000}, "rna002", []int{3000, 3012}, ""},
+		{"rna002_70bps_hac@v3", Options{SampleRate: 4000}, "rna002", []int{4000}, ""},
 		{"rna004_130bps_hac@v5.1.0", Options{Chemistry: "r10.4.1"}, "", nil, `its folder's name is "rna004_130bps_hac@v5.1.0"`},
 		{"dna_r9.4.1_e8_hac@v3.3", Options{Chemistry: "rna002"}, "", nil, "it is not for rna002"},
 	} {

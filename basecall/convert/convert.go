@@ -248,6 +248,8 @@ func (c *config) manifest(folder string, opts Options) (basecall.Manifest, error
 		return basecall.Manifest{}, err
 	}
 	switch rate := cmp.Or(opts.SampleRate, c.sampleRate); {
+	case rate == 3000 && m.Chemistry == "rna002":
+		m.SampleRates = ratesOfRNA002()
 	case rate != 0:
 		m.SampleRates = []int{rate}
 	default:
@@ -349,12 +351,11 @@ func isRNA(chemistry string) bool { return strings.HasPrefix(chemistry, "rna") }
 var fiveKilohertz = regexp.MustCompile(`^(4\.[23]|[56])(\.|$)`)
 
 // sampleRatesOf returns the rates that a model is for whose configuration doesn't say: before
-// v4.2 that was 4 kHz, and 5 kHz since, if the name doesn't say otherwise. Models of RNA002 are said to be for 3 kHz,
-// and MinKNOW recorded it at 3012 Hz. nil is unknown.
+// v4.2 that was 4 kHz, and 5 kHz since, if the name doesn't say otherwise. nil is unknown.
 func sampleRatesOf(folder string) []int {
 	switch v := versionOf(folder); {
 	case strings.HasPrefix(folder, "rna002"):
-		return []int{3000, 3012}
+		return ratesOfRNA002()
 	case strings.Contains(folder, "5khz"):
 		return []int{5000}
 	case strings.Contains(folder, "4khz"), strings.HasPrefix(folder, "dna_r9.4"), strings.HasPrefix(folder, "rna004"),
@@ -365,3 +366,6 @@ func sampleRatesOf(folder string) []int {
 	}
 	return nil
 }
+
+// ratesOfRNA002 returns the rate that models of RNA002 are said to be for, and the one that MinKNOW recorded it at.
+func ratesOfRNA002() []int { return []int{3000, 3012} }
