@@ -15,7 +15,8 @@ import (
 type Score struct {
 	Network string `json:"network"`
 	Version string `json:"version,omitempty"`
-	SHA256  string `json:"sha256"` // of the network and of how it is used
+	SHA256  string `json:"sha256"`            // of the network and of how it is used
+	Licence string `json:"licence,omitempty"` // the network's, which may hold for its scores
 	Gene    string `json:"gene,omitempty"`
 	// Score is the largest of Changes by its size; nil if there are none.
 	Score   *float64      `json:"score,omitempty"`
@@ -84,7 +85,7 @@ func ScoreInfoOf(scores func(yield func(*Score) bool)) *ScoreInfo {
 		at := slices.IndexFunc(w.fields, func(f ScoreField) bool { return f.Network == s.Network })
 		if at < 0 {
 			at = len(w.fields)
-			w.fields = append(w.fields, ScoreField{Network: s.Network, Version: s.Version, SHA256: s.SHA256, Key: infoKey(s.Network)})
+			w.fields = append(w.fields, ScoreField{Network: s.Network, Version: s.Version, SHA256: s.SHA256, Licence: s.Licence, Key: infoKey(s.Network)})
 		}
 		if f := &w.fields[at]; len(s.Changes) > 0 && f.Description == "" {
 			f.describe(s)

@@ -139,6 +139,7 @@ type Score struct {
 	Score         *float64               `protobuf:"fixed64,5,opt,name=score,proto3,oneof" json:"score,omitempty"` // the largest of changes by its size
 	Changes       []*ScoreChange         `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
 	Unscored      string                 `protobuf:"bytes,7,opt,name=unscored,proto3" json:"unscored,omitempty"` // why there are no changes
+	Licence       string                 `protobuf:"bytes,8,opt,name=licence,proto3" json:"licence,omitempty"`   // the network's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +219,13 @@ func (x *Score) GetChanges() []*ScoreChange {
 func (x *Score) GetUnscored() string {
 	if x != nil {
 		return x.Unscored
+	}
+	return ""
+}
+
+func (x *Score) GetLicence() string {
+	if x != nil {
+		return x.Licence
 	}
 	return ""
 }
@@ -1171,7 +1179,7 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\x05known\x18\x05 \x03(\v2\x1f.porestream.annotation.v1.KnownR\x05known\x12\x1f\n" +
 	"\vgene_models\x18\a \x01(\tR\n" +
 	"geneModels\x127\n" +
-	"\x06scores\x18\b \x03(\v2\x1f.porestream.annotation.v1.ScoreR\x06scores\"\xe9\x01\n" +
+	"\x06scores\x18\b \x03(\v2\x1f.porestream.annotation.v1.ScoreR\x06scores\"\x83\x02\n" +
 	"\x05Score\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -1179,7 +1187,8 @@ const file_annotate_annotatepb_annotation_proto_rawDesc = "" +
 	"\x04gene\x18\x04 \x01(\tR\x04gene\x12\x19\n" +
 	"\x05score\x18\x05 \x01(\x01H\x00R\x05score\x88\x01\x01\x12?\n" +
 	"\achanges\x18\x06 \x03(\v2%.porestream.annotation.v1.ScoreChangeR\achanges\x12\x1a\n" +
-	"\bunscored\x18\a \x01(\tR\bunscoredB\b\n" +
+	"\bunscored\x18\a \x01(\tR\bunscored\x12\x18\n" +
+	"\alicence\x18\b \x01(\tR\alicenceB\b\n" +
 	"\x06_score\"e\n" +
 	"\vScoreChange\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +

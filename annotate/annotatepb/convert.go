@@ -29,7 +29,7 @@ func FromLine(l *annotate.Line) *AnnotatedAllele {
 }
 
 func fromScore(s *annotate.Score) *Score {
-	m := &Score{Network: s.Network, Version: s.Version, Sha256: s.SHA256, Gene: s.Gene, Score: s.Score, Unscored: s.Unscored}
+	m := &Score{Network: s.Network, Version: s.Version, Sha256: s.SHA256, Gene: s.Gene, Score: s.Score, Unscored: s.Unscored, Licence: s.Licence}
 	for _, c := range s.Changes {
 		change := &ScoreChange{Name: c.Name, Score: float64(c.Score) + 0}
 		if c.Position != nil {

@@ -21,7 +21,7 @@ type Rule struct {
 
 // NewRule returns the rule of a manifest. By the rule splice it scores alleles within genes; by the others genes may be nil.
 func NewRule(m *Manifest, genes *Genes) *Rule {
-	r := &Rule{m: m, genes: genes, label: annotate.Score{Network: m.Name, Version: m.Version, SHA256: m.Fingerprint()}}
+	r := &Rule{m: m, genes: genes, label: annotate.Score{Network: m.Name, Version: m.Version, SHA256: m.Fingerprint(), Licence: m.Licence}}
 	for i, name := range m.Output.Channels {
 		switch name {
 		case "acceptor":

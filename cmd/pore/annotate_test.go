@@ -222,6 +222,7 @@ one	.	exon	1301	2000	.	-	.	Parent=transcript:M
 	out, err = run(in, "--network", data, "--format", "json")
 	require.NoError(t, err)
 	require.Contains(t, out, `"scores":[{"network":"small","version":"1","sha256":"`)
+	require.Contains(t, out, `,"licence":"Apache-2.0","gene":"MINUS"`)
 	require.Contains(t, out, `"unscored":"REF and ALT are both longer than a base"`)
 
 	_, err = run(in, "--network-genes", "x")
