@@ -161,13 +161,11 @@ func explain(err error, m *score.Manifest) error {
 	return fmt.Errorf("%s: correct length, count, bins or layout there", wrong)
 }
 
-// try finds out whether outputs depend on what the manifest says that they depend on: of two windows that differ behind the
-// context of the first position, that has the same outputs, and all of them are of random bases, next to none of which is at a splice site.
+// try finds out whether outputs are what the manifest says of them: finite, or probabilities where they have to be, and of a network of
+// splicing in their order and dependent on no bases farther away: of two windows that differ behind the context of the first position,
+// that has the same outputs.
 func (n *Network) try() error {
 	m := &n.model.Manifest
-	if m.Rule != score.Splice {
-		return nil
-	}
 	first, second := make([]byte, m.WindowLength()), make([]byte, m.WindowLength())
 	state := uint32(1)
 	for i := range first {
@@ -178,28 +176,28 @@ func (n *Network) try() error {
 			second[i] = "ACGT"[(state>>30)^1]
 		}
 	}
-	out, err := n.Predict(context.Background(), []string{string(first), string(second)})
+	windows := []string{string(first)}
+	if m.Rule == score.Splice {
+		windows = append(windows, string(second))
+	}
+	out, err := n.Predict(context.Background(), windows)
 	if err != nil {
 		return err
 	}
-	positions, position, channel := len(out[0])/len(m.Output.Channels), len(m.Output.Channels), 1
-	if m.Output.Layout == score.ChannelsFirst {
-		position, channel = 1, positions
+	if err := score.NewRule(m, nil).CheckOutputs(out[0]); err != nil || m.Rule != score.Splice {
+		return err
 	}
-	sums := make([]float64, len(m.Output.Channels))
+	channel := 1
+	if m.Output.Layout == score.ChannelsFirst {
+		channel = len(out[0]) / len(m.Output.Channels)
+	}
 	for c := range m.Output.Channels {
-		for p := range positions {
-			sums[c] += float64(out[0][p*position+c*channel])
-		}
 		x, y := out[0][c*channel], out[1][c*channel]
 		if !(math.Abs(float64(x-y)) <= 1e-4) {
 			return fmt.Errorf("outputs depend on bases farther away than input.context = %d says: %v and %v", m.Input.Context, x, y)
 		}
 	}
-	for c := range sums {
-		sums[c] /= float64(positions)
-	}
-	return m.CheckOrder(sums)
+	return nil
 }
 
 // Predict returns the mean output of the networks for each window. It waits for the device, which is bounded by

@@ -211,7 +211,7 @@ var (
 		"IMPRECISE", "NOVEL", "SVTYPE", "SVLEN", "CIPOS", "CIEND", "HOMLEN", "HOMSEQ", "BKPTID", "MEINFO", "METRANS", "DGVID", "DBVARID", "DBRIPID", "MATEID",
 		"PARID", "EVENT", "CILEN", "DPADJ", "CN", "CNADJ", "CICN", "CICNADJ", "CSQ", "ANN", "BCSQ",
 	}
-	spliceKeys = []string{neither, "acceptor", "donor"}
+	spliceKeys = []string{"neither", "acceptor", "donor"}
 )
 
 func (m *Manifest) validate() error {
@@ -290,22 +290,6 @@ func (m *Manifest) validateTracks(faults *folder.Faults) {
 			faults.Check(false, "tracks[%d].bins: %v", i, err)
 		}
 	}
-}
-
-// neither is the output, by the rule splice, of a base at no splice site.
-const neither = "neither"
-
-// nearlyAll is more of random bases than any network takes for splice sites that was not made at random itself.
-const nearlyAll = 0.9
-
-// CheckOrder finds out from the mean outputs of random bases, by the rule splice, whether the manifest has the outputs in their order.
-func (m *Manifest) CheckOrder(means []float64) error {
-	for c, of := range m.Output.Channels {
-		if of != neither && means[c] > nearlyAll {
-			return fmt.Errorf("%.0f %% of random bases are at splice sites (%s): output.channels = %q is not the order of the network's outputs", 100*means[c], of, m.Output.Channels)
-		}
-	}
-	return nil
 }
 
 // numbers reads a list such as "0-99,205" of numbers below n, which is in order and has none twice.

@@ -99,6 +99,45 @@ func (r *Rule) at(out []float32, i, c int) float32 {
 	return out[i*r.m.channels()+c]
 }
 
+// nearlyAll is more of random bases than any network takes for splice sites that was not made at random itself.
+const nearlyAll = 0.9
+
+// CheckOutputs finds out from the outputs of a window of random bases whether there can be scores of such: probabilities where the rule has
+// them, finite numbers else. Next to none of random bases is at a splice site.
+func (r *Rule) CheckOutputs(out []float32) error {
+	if r.m.Rule == Splice {
+		return r.checkSites(out)
+	}
+	for i := range r.tracks {
+		for _, bin := range r.tracks[i].bins {
+			for _, channel := range r.tracks[i].outputs {
+				if _, err := r.output([]int{0}, bin, channel, func(int) []float32 { return out }); err != nil {
+					return fmt.Errorf("track %s: %w", r.tracks[i].name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Rule) checkSites(out []float32) error {
+	for _, channel := range []int{r.acceptor, r.donor} {
+		sum := 0.0
+		for i := range r.m.positions() {
+			p := r.at(out, i, channel)
+			if err := checkProbability(p); err != nil {
+				return err
+			}
+			sum += float64(p)
+		}
+		if share := sum / float64(r.m.positions()); share > nearlyAll {
+			names := r.m.Output.Channels
+			return fmt.Errorf("%.0f %% of random bases are at splice sites (%s): output.channels = %q is not the order of the network's outputs", 100*share, names[channel], names)
+		}
+	}
+	return nil
+}
+
 // isAllele reports whether an allele is letters.
 func isAllele(s string) bool {
 	for i := range len(s) {

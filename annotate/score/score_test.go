@@ -2,6 +2,7 @@ package score_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,15 +114,26 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestOrderOfOutputs: next to none of random bases is at a splice site, so a manifest by which nearly all are has the outputs in another order.
-func TestOrderOfOutputs(t *testing.T) {
-	m, err := score.ParseManifest([]byte(splice))
-	require.NoError(t, err)
-	require.NoError(t, m.CheckOrder([]float64{0.999, 0.0005, 0.0005}))
-	require.NoError(t, m.CheckOrder([]float64{0.3, 0.6, 0.1}), "a network made at random")
-	require.EqualError(t, m.CheckOrder([]float64{0.0005, 0.999, 0.0005}),
+// TestOutputsOfRandomBases: outputs of which there can be no scores are refused before there is an allele. Next to none of random bases is at a splice
+// site, so a manifest by which nearly all are has the outputs in another order.
+func TestOutputsOfRandomBases(t *testing.T) {
+	check := func(text string, out ...float32) error {
+		m, err := score.ParseManifest([]byte(text))
+		require.NoError(t, err)
+		require.Zero(t, m.OutputLength()%len(out))
+		return score.NewRule(&m, nil).CheckOutputs(slices.Repeat(out, m.OutputLength()/len(out)))
+	}
+	require.NoError(t, check(splice, 0.999, 0.0005, 0.0005))
+	require.NoError(t, check(splice, 0.3, 0.6, 0.1), "a network made at random")
+	require.EqualError(t, check(splice, 0.0005, 0.999, 0.0005),
 		`100 % of random bases are at splice sites (acceptor): output.channels = ["neither" "acceptor" "donor"] is not the order of the network's outputs`)
-	require.ErrorContains(t, m.CheckOrder([]float64{0, 0.05, 0.95}), "(donor)")
+	require.ErrorContains(t, check(splice, 0, 0.05, 0.95), "(donor)")
+	require.ErrorContains(t, check(splice, 3, -0.5, -0.5), "an output is -0.5: its outputs are no probabilities")
+	logits := strings.Replace(tracks, `"difference"`, `"logit-difference"`, 1)
+	require.NoError(t, check(tracks, 7))
+	require.ErrorContains(t, check(logits, 7), "track dnase: an output is 7: its outputs are no probabilities")
+	require.NoError(t, check(logits, 0, 0.5, 1))
+	require.ErrorContains(t, check(tracks, float32(math.Inf(-1))), "track dnase: an output is -Inf: there is no change of what is no finite number")
 }
 
 func product(shape []int) int {
