@@ -72,6 +72,7 @@ type watcher struct {
 	samples    []int16
 	began      time.Time
 	broken     map[string]bool // paths of files
+	gone       map[string]bool // paths of files that were not read to their end
 	skipped    int             // reads that can't be used
 	unfinished int             // files, when their run ended
 }
@@ -92,7 +93,7 @@ func newWatcher(cfg Config, spawn func(func() error), now time.Time) *watcher {
 	return &watcher{
 		cfg: cfg, log: cfg.Logger, spawn: spawn, catalog: newCatalog(cfg.Settle, cfg.Files), began: now,
 		runs: make(map[string]*run), whole: make(map[fingerprint]naming), over: make(map[string]bool),
-		faults: make(map[string]bool), broken: make(map[string]bool), summaries: make(map[string]time.Time),
+		faults: make(map[string]bool), broken: make(map[string]bool), gone: make(map[string]bool), summaries: make(map[string]time.Time),
 	}
 }
 
@@ -198,6 +199,7 @@ func (w *watcher) take(l listing, now time.Time) {
 		l.entries = w.keep(l)
 	}
 	for _, f := range w.catalog.update(l.entries, now) {
+		w.gone[f.entry.Path] = true
 		w.cfg.Metrics.goneFile()
 		w.log.Warn("a file is gone that was not read to its end", "file", f.entry.Path, "reads", f.reads, "bytes", f.entry.Size)
 	}
@@ -554,9 +556,11 @@ func (w *watcher) done(now time.Time) (bool, error) {
 		late += r.late
 	}
 	w.reportUnfinished(w.catalog.unread(nil))
+	maps.DeleteFunc(w.gone, func(path string, _ bool) bool { return w.catalog.files[path] != nil }) // it was put back
 	switch {
-	case len(w.broken)+w.unfinished > 0 || late > 0:
-		return true, fmt.Errorf("%d files are broken, %d were never finished, and %d reads came after their run's end: see the log", len(w.broken), w.unfinished, late)
+	case len(w.broken)+w.unfinished+len(w.gone) > 0 || late > 0:
+		return true, fmt.Errorf("%d files are broken, %d were never finished, %d are gone that were not read to their end, and %d reads came after their run's end: see the log",
+			len(w.broken), w.unfinished, len(w.gone), late)
 	case w.skipped > 0:
 		return true, fmt.Errorf("%d reads can't be used: see the log", w.skipped)
 	case len(w.faults) > 0:

@@ -198,6 +198,31 @@ func TestFinalSummaryUnfinished(t *testing.T) {
 	require.Contains(t, log.String(), "never finished")
 }
 
+// TestGoneFile: a watch that is to end fails if a file was removed before it was read to its end, unless it was put back.
+func TestGoneFile(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		v, log, _ := bench(t, func(cfg *Config) { cfg.Once = true })
+		whole := v.file("a", "b")
+		path := v.put("x.blow5", whole[:len(whole)-100])
+		v.polls(2)
+		require.NoError(t, os.Remove(path))
+		v.polls(2)
+		require.Contains(t, log.String(), "a file is gone that was not read to its end")
+		if back {
+			v.put("x.blow5", whole)
+		}
+		v.polls(20)
+		done, err := v.w.done(v.now)
+		require.True(t, done)
+		if back {
+			require.NoError(t, err, log.String())
+			require.Equal(t, []string{"a", "b", "end"}, v.sentReads(runIDs[0]))
+		} else {
+			require.EqualError(t, err, "0 files are broken, 0 were never finished, 1 are gone that were not read to their end, and 0 reads came after their run's end: see the log")
+		}
+	}
+}
+
 // TestBrokenFile reads the others, says once what is wrong, and reads the file when
 // it is mended.
 func TestBrokenFile(t *testing.T) {
@@ -217,7 +242,7 @@ func TestBrokenFile(t *testing.T) {
 	metric(t, reg, `porestream_ingest_watch_files{state="broken"}`, "2")
 	done, err := v.w.done(v.now)
 	require.True(t, done)
-	require.EqualError(t, err, "2 files are broken, 0 were never finished, and 0 reads came after their run's end: see the log")
+	require.EqualError(t, err, "2 files are broken, 0 were never finished, 0 are gone that were not read to their end, and 0 reads came after their run's end: see the log")
 }
 
 // TestCopiedFAST5IsSentOnceItIsWhole copies files in: nothing of one is sent before it is whole, then each of
