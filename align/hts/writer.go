@@ -2,9 +2,11 @@ package hts
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/biogo/hts/bgzf"
 	"github.com/biogo/hts/sam"
@@ -37,17 +39,14 @@ func newWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, t
 			header = append(append(header, line...), '\n')
 		}
 	} else {
-		compressed, err := bgzf.NewWriterLevel(w, level, max(1, threads))
+		below := &sink{w: w}
+		compressed, err := bgzf.NewWriterLevel(below, level, max(1, threads))
 		if err != nil {
 			return nil, err
 		}
-		out.out, out.finish = compressed, compressed.Close
-		out.flush = func() error {
-			if err := compressed.Flush(); err != nil {
-				return err
-			}
-			return compressed.Wait()
-		}
+		out.out = &bgzip{compressed, below}
+		out.finish = func() error { return cmp.Or(compressed.Close(), below.failed()) }
+		out.flush = func() error { return cmp.Or(compressed.Flush(), compressed.Wait(), below.failed()) }
 		out.append = appendBinary
 		header = binaryHeader(lines, refs)
 	}
@@ -57,6 +56,47 @@ func newWriter(w io.Writer, format Format, lines Lines, refs []*sam.Reference, t
 		err = out.flush()
 	}
 	return out, err
+}
+
+// sink takes all that a compressor writes, and keeps the first error of what lies below for those who write: after an error the compressor's
+// Write and Close may wait for ever.
+type sink struct {
+	w   io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+// Write implements io.Writer.
+func (s *sink) Write(p []byte) (int, error) {
+	if s.failed() != nil {
+		return len(p), nil
+	}
+	if _, err := s.w.Write(p); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.err = err
+	}
+	return len(p), nil
+}
+
+func (s *sink) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// bgzip compresses, until what lies below fails.
+type bgzip struct {
+	*bgzf.Writer
+	below *sink
+}
+
+// Write implements io.Writer.
+func (b *bgzip) Write(p []byte) (int, error) {
+	if err := b.below.failed(); err != nil {
+		return 0, err
+	}
+	return b.Writer.Write(p)
 }
 
 // Write writes a record, which it neither changes nor keeps.
