@@ -7,8 +7,9 @@ import (
 	"github.com/porestream/porestream/genes/homology"
 )
 
-// Genes that are broken by what the genome itself shows: by their codons (joint.go), by insertion sequences in them (insertion.go), and by a longer gene elsewhere in it that they are a copy of a part of, as insertion sequences and
-// prophages leave them. Known proteins, if there are any, are asked later, and may say otherwise (name.go).
+// Genes that are broken by what the genome itself shows: by their codons (joint.go), by insertion sequences in them (insertion.go), and by a longer gene
+// elsewhere in it that they are a copy of a part of, as insertion sequences and prophages leave them. Known proteins, if there are any, are asked later, and
+// may say otherwise (name.go).
 
 const (
 	// ownIdentity is how like its own longer paralogue a broken gene must be. Families that share domains, such as polyketide synthases, are less alike.
@@ -69,7 +70,8 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 	for _, x := range splits {
 		a, found := at[x.parts[0]]
 		b, other := at[x.parts[1]]
-		if found && other && !s.copied(a, b) {
+		explained := func(i interruption) bool { return i.explains(&x, s.bases(x.parts[0].contig)) }
+		if found && other && !s.copied(a, b) && !slices.ContainsFunc(interruptions, explained) {
 			s.list = append(s.list, s.joint(a, b, x.fault), s.joint(b, a, x.fault))
 		}
 	}
@@ -128,7 +130,7 @@ func (s *self) partOf(i int, hits []homology.Hit, w *homology.Workspace) *remain
 		}
 		// What only lacks a part, or has it somewhere else, is often a gene of its own.
 		if left, broken := s.breaker.examine(i, &s.genes[i], h, w); broken && (slices.Contains(left.faults, Frameshift) || slices.Contains(left.faults, InternalStop)) {
-			left.own, left.partner = h.Number, -1
+			left.own = h.Number
 			return &left
 		}
 	}
@@ -159,25 +161,47 @@ func abs(x int) int { return max(x, -x) }
 
 // joint is what a gene leaves that is one with another by their codons.
 func (s *self) joint(i, partner int, fault Fault) remains {
-	x := remains{gene: i, faults: []Fault{fault}, own: -1, partner: partner}
+	x := remains{gene: i, faults: []Fault{fault}, own: -1, parts: []int{i, partner}}
 	x.start, x.end = s.genes[i].on(s.contigs)
 	low, high := s.genes[partner].near(s.contigs, x.start)
 	x.start, x.end = min(x.start, low), max(x.end, high)
-	if n := len(s.contigs[s.genes[i].Contig].Seq); s.contigs[s.genes[i].Contig].Circular && x.start < 0 {
-		x.start, x.end = x.start+n, x.end+n
-	}
+	s.first(&x)
 	return x
+}
+
+// bases is the length of a circular contig, and 0 for a linear one.
+func (s *self) bases(contig int) int {
+	if c := &s.contigs[contig]; c.Circular {
+		return len(c.Seq)
+	}
+	return 0
+}
+
+// first counts places of a circular contig from its first turn on.
+func (s *self) first(x *remains) {
+	if n := s.bases(s.genes[x.gene].Contig); n > 0 && x.start < 0 {
+		x.turn(n)
+	}
 }
 
 // interrupted is what a gene leaves that insertion sequences stand in, from each of its parts that was called.
 func (s *self) interrupted(x *interruption, at map[spot]int) (out []remains) {
-	whole := Gene{Contig: x.whole.contig, Start: x.whole.start, End: x.whole.end, Reverse: x.whole.reverse}
-	for k, p := range x.parts {
-		left := remains{gene: at[p], faults: []Fault{Interrupted}, own: -1, partner: -1}
-		left.start, left.end = whole.on(s.contigs)
-		if len(x.parts) > 1 {
-			left.partner = at[x.parts[(k+1)%len(x.parts)]]
+	on := func(p spot, near int) (start, end int) {
+		g := Gene{Contig: p.contig, Start: p.start, End: p.end, Reverse: p.reverse}
+		return g.near(s.contigs, near)
+	}
+	var parts []int
+	for _, p := range x.parts {
+		parts = append(parts, at[p])
+	}
+	for _, i := range parts {
+		left := remains{gene: i, faults: []Fault{Interrupted}, own: -1, parts: parts}
+		left.start, left.end = on(x.whole, 0)
+		for _, p := range x.without {
+			start, end := on(p, left.start)
+			left.without = append(left.without, [2]int{start, end})
 		}
+		s.first(&left)
 		out = append(out, left)
 	}
 	return out
@@ -189,5 +213,5 @@ func (r *Result) believed() []remains {
 		s := r.Genes[i].Similar
 		return s != nil && min(s.Coverage, s.QueryCoverage) >= wholeCoverage
 	}
-	return slices.DeleteFunc(slices.Clone(r.alone), func(x remains) bool { return whole(x.gene) || x.partner >= 0 && whole(x.partner) })
+	return slices.DeleteFunc(slices.Clone(r.alone), func(x remains) bool { return whole(x.gene) || slices.ContainsFunc(x.parts, whole) })
 }

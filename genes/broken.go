@@ -66,7 +66,9 @@ type remains struct {
 	from, to   int      // of the known protein
 	pieces     [][2]int // what was found of it beyond the fragment, on the strand
 	own        int      // index of the gene whose protein is the known one; -1 if it is of another genome, or if there is none
-	partner    int      // index of the other part of a gene that codons alone show to be broken; -1 for none
+	parts      []int    // indices of all genes that are parts of it, as codons or insertion sequences show
+	without    [][2]int // what insertion sequences take up in it, on the strand
+	within     int      // where the innermost of those begins that it lies in; -1 for none
 }
 
 // strand is one strand of a contig.
@@ -128,7 +130,7 @@ func newBreaker(contigs []Contig, code *homology.Code) *breaker {
 // examine returns what is left of the known protein that a gene is most like, if the gene is only a part of it; false if the gene isn't
 // broken.
 func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Workspace) (remains, bool) {
-	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End, own: -1, partner: -1}
+	r := remains{gene: index, hit: *hit, from: hit.Start, to: hit.End, own: -1}
 	if hit.Identity < brokenIdentity || hit.QueryCoverage < brokenCoverage || g.OpenLow || g.OpenHigh || g.Slips {
 		return r, false
 	}
@@ -171,11 +173,7 @@ func (b *breaker) examine(index int, g *Gene, hit *homology.Hit, w *homology.Wor
 		}
 	}
 	if s.circular && r.start < 0 {
-		n := len(s.seq)
-		r.start, r.end = r.start+n, r.end+n
-		for i := range r.pieces {
-			r.pieces[i][0], r.pieces[i][1] = r.pieces[i][0]+n, r.pieces[i][1]+n
-		}
+		r.turn(len(s.seq))
 	}
 	if len(r.faults) > 0 {
 		return r, true
@@ -281,69 +279,147 @@ func (x *remains) before(other *remains) bool {
 	return cmp.Or(rank(x)-rank(other), x.hit.Score-other.hit.Score) > 0
 }
 
+// turn counts places a turn of a circular contig later.
+func (x *remains) turn(n int) {
+	x.start, x.end = x.start+n, x.end+n
+	x.pieces, x.without = slices.Clone(x.pieces), slices.Clone(x.without) // they may be those of a copy
+	for _, list := range [][][2]int{x.pieces, x.without} {
+		for i := range list {
+			list[i][0], list[i][1] = list[i][0]+n, list[i][1]+n
+		}
+	}
+}
+
+// encloses reports whether a stretch has another one in it, in whatever turn of a circular contig of so many bases either is counted; of a linear one, bases is
+// 0.
+func encloses(stretch, other [2]int, bases int) bool {
+	from := other[0] - stretch[0]
+	if bases > 0 {
+		from = (from%bases + bases) % bases
+	}
+	return from >= 0 && from+other[1]-other[0] <= stretch[1]-stretch[0]
+}
+
 // takeBroken takes the genes that are remains out of the list, and reports each broken gene once.
 func (r *Result) takeBroken(contigs []Contig, list []remains) {
-	slices.SortFunc(list, func(a, b remains) int {
-		x, y := &r.Genes[a.gene], &r.Genes[b.gene]
-		return cmp.Or(x.Contig-y.Contig, strandIndex(x.Reverse)-strandIndex(y.Reverse), a.start-b.start, a.end-b.end, a.gene-b.gene)
-	})
-	r.Pseudogenes = nil
 	list = slices.DeleteFunc(list, func(x remains) bool { return r.ofOthers(contigs, &x) })
+	r.arrange(contigs, list)
+	r.Pseudogenes = nil
 	out := make([]bool, len(r.Genes))
 	owners := map[int]int{} // by pseudogene, the gene that it is a part of a copy of
-	for i := 0; i < len(list); {
-		// What overlaps is one broken gene, named after the fragment that is most like a known protein.
-		first, best := &list[i], &list[i]
-		g := &r.Genes[first.gene]
-		p := Pseudogene{Contig: g.Contig, Reverse: g.Reverse}
-		start, end := first.start, first.end
-		found := map[Fault]bool{}
-		parts := map[int]bool{}
-		for ; i < len(list) && list[i].start < end && r.Genes[list[i].gene].Contig == g.Contig && r.Genes[list[i].gene].Reverse == g.Reverse; i++ {
-			x := &list[i]
-			out[x.gene], parts[x.gene] = true, true
-			end = max(end, x.end)
-			for _, f := range x.faults {
-				found[f] = true
-			}
-			if x.before(best) {
-				best = x
-			}
+	for len(list) > 0 {
+		n, end := 1, list[0].end
+		for ; n < len(list) && list[n].start < end && r.beside(&list[0], &list[n]) && list[n].within == list[0].within; n++ {
+			end = max(end, list[n].end)
 		}
-		for _, f := range faults {
-			if found[f] {
-				p.Faults = append(p.Faults, f)
-			}
+		p, own := r.pseudogene(contigs, list[:n], out)
+		if p.Own {
+			owners[len(r.Pseudogenes)] = own
 		}
-		p.Fragments = len(parts)
-		if best.hit.Protein != nil {
-			p.Known, p.Identity, p.Own = best.hit.Protein, best.hit.Identity, best.own >= 0
-			p.Coverage = float64(best.to-best.from) / float64(len(p.Known.Seq))
-			// A fragment that is like enough the known protein by itself.
-			for k := range r.Genes {
-				if g := &r.Genes[k]; !out[k] && g.Contig == p.Contig && g.Reverse == p.Reverse && g.Similar != nil && g.Similar.complements(&best.hit) {
-					low, high := g.near(contigs, start)
-					if 5*(min(high, end)-max(low, start)) >= 4*(high-low) {
-						out[k] = true
-						p.Fragments++
-						start, end = min(start, low), max(end, high)
-					}
+		r.Pseudogenes = append(r.Pseudogenes, p)
+		list = list[n:]
+	}
+	r.drop(out, owners)
+	slices.SortFunc(r.Pseudogenes, func(a, b Pseudogene) int {
+		return cmp.Or(a.Contig-b.Contig, a.Start-b.Start, a.End-b.End, strandIndex(a.Reverse)-strandIndex(b.Reverse))
+	})
+}
+
+// beside reports whether the remains of two genes are on one strand.
+func (r *Result) beside(a, b *remains) bool {
+	x, y := &r.Genes[a.gene], &r.Genes[b.gene]
+	return x.Contig == y.Contig && x.Reverse == y.Reverse
+}
+
+// arrange puts those next to each other that overlap on a strand, also across the origin of a circular contig. What lies in an insertion sequence is apart from
+// the gene that this stands in: it may have broken genes of its own.
+func (r *Result) arrange(contigs []Contig, list []remains) {
+	var crossing, interrupted []*remains
+	for i := range list {
+		x := &list[i]
+		x.within = -1
+		if x.end > len(contigs[r.Genes[x.gene].Contig].Seq) {
+			crossing = append(crossing, x)
+		}
+		if len(x.without) > 0 {
+			interrupted = append(interrupted, x)
+		}
+	}
+	for i := range list {
+		x := &list[i]
+		n := len(contigs[r.Genes[x.gene].Contig].Seq)
+		if slices.ContainsFunc(crossing, func(o *remains) bool { return r.beside(x, o) && x.start+n < o.end }) {
+			x.turn(n)
+		}
+	}
+	for i := range list {
+		x := &list[i]
+		n := len(contigs[r.Genes[x.gene].Contig].Seq)
+		for _, o := range interrupted {
+			for _, s := range o.without {
+				if r.beside(x, o) && encloses(s, [2]int{x.start, x.end}, n) {
+					x.within = max(x.within, s[0]%n)
 				}
 			}
 		}
-		n := len(contigs[p.Contig].Seq)
-		p.Start, p.End = start, end
-		if p.Reverse {
-			p.Start, p.End = n-end, n-start
-		}
-		if p.Start < 0 {
-			p.Start, p.End = p.Start+n, p.End+n
-		}
-		if p.Own {
-			owners[len(r.Pseudogenes)] = best.own
-		}
-		r.Pseudogenes = append(r.Pseudogenes, p)
 	}
+	slices.SortFunc(list, func(a, b remains) int {
+		x, y := &r.Genes[a.gene], &r.Genes[b.gene]
+		return cmp.Or(x.Contig-y.Contig, strandIndex(x.Reverse)-strandIndex(y.Reverse), a.within-b.within, a.start-b.start, a.end-b.end, a.gene-b.gene)
+	})
+}
+
+// pseudogene is one broken gene from its remains, named after the fragment that is most like a known protein, and the gene whose protein that is. What is a part
+// of it is marked as out.
+func (r *Result) pseudogene(contigs []Contig, list []remains, out []bool) (p Pseudogene, own int) {
+	best := &list[0]
+	p.Contig, p.Reverse = r.Genes[best.gene].Contig, r.Genes[best.gene].Reverse
+	start, end := best.start, best.end
+	found, parts := map[Fault]bool{}, map[int]bool{}
+	for i := range list {
+		x := &list[i]
+		out[x.gene], parts[x.gene] = true, true
+		end = max(end, x.end)
+		for _, f := range x.faults {
+			found[f] = true
+		}
+		if x.before(best) {
+			best = x
+		}
+	}
+	for _, f := range faults {
+		if found[f] {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	p.Fragments = len(parts)
+	if best.hit.Protein != nil {
+		p.Known, p.Identity, p.Own = best.hit.Protein, best.hit.Identity, best.own >= 0
+		p.Coverage = float64(best.to-best.from) / float64(len(p.Known.Seq))
+		// A fragment that is like enough the known protein by itself.
+		for k := range r.Genes {
+			if g := &r.Genes[k]; !out[k] && g.Contig == p.Contig && g.Reverse == p.Reverse && g.Similar != nil && g.Similar.complements(&best.hit) {
+				low, high := g.near(contigs, start)
+				if 5*(min(high, end)-max(low, start)) >= 4*(high-low) {
+					out[k] = true
+					p.Fragments++
+					start, end = min(start, low), max(end, high)
+				}
+			}
+		}
+	}
+	n := len(contigs[p.Contig].Seq)
+	p.Start, p.End = start, end
+	if p.Reverse {
+		p.Start, p.End = n-end, n-start
+	}
+	first := (p.Start%n + n) % n // in the first turn
+	p.Start, p.End = first, first+p.End-p.Start
+	return p, best.own
+}
+
+// drop takes genes out of the list, and calls those that pseudogenes are named after as they are numbered then.
+func (r *Result) drop(out []bool, owners map[int]int) {
 	kept := r.Genes[:0]
 	number := map[int]int{}
 	for i := range r.Genes {
@@ -364,7 +440,4 @@ func (r *Result) takeBroken(contigs []Contig, list []remains) {
 		p.Known = &known
 	}
 	r.Genes = kept
-	slices.SortFunc(r.Pseudogenes, func(a, b Pseudogene) int {
-		return cmp.Or(a.Contig-b.Contig, a.Start-b.Start, a.End-b.End, strandIndex(a.Reverse)-strandIndex(b.Reverse))
-	})
 }

@@ -1,6 +1,7 @@
 package genes
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -193,6 +194,8 @@ func (f *finder) load(contigs []Contig) int {
 			}
 		}
 	}
+	// What is learnt doesn't depend on the order of the contigs, to the last bit.
+	slices.SortStableFunc(f.pieces, func(a, b *piece) int { return bytes.Compare(a.forward, b.forward) })
 	f.counts.bothStrands()
 	f.known = known
 	f.gc = strong / float64(max(known, 1))

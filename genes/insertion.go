@@ -39,9 +39,25 @@ const (
 
 // interruption is a gene that insertion sequences stand in.
 type interruption struct {
-	whole spot   // with them
-	parts []spot // of it, those that were called
-	odds  float64
+	whole   spot   // with them
+	without []spot // what they take up, with one of the doubled targets each
+	parts   []spot // of the gene, those that were called
+	odds    float64
+}
+
+// holds reports whether a stretch of a circular contig of so many bases, or of a linear one, lies in an insertion sequence that stands in the gene.
+func (i *interruption) holds(s spot, bases int) bool {
+	return slices.ContainsFunc(i.without, func(o spot) bool {
+		return o.contig == s.contig && encloses([2]int{o.start, o.end}, [2]int{s.start, s.end}, bases)
+	})
+}
+
+// explains reports whether two genes are both parts of the interrupted one, or one is and the other one lies in an insertion sequence in it. Then it isn't for
+// their codons to say that they are one.
+func (i *interruption) explains(x *split, bases int) bool {
+	first, second := x.parts[0], x.parts[1]
+	a, b := slices.Contains(i.parts, first), slices.Contains(i.parts, second)
+	return a && b || a && i.holds(second, bases) || b && i.holds(first, bases)
 }
 
 // inverted reports whether a copied stretch ends with about what it begins with on the other strand.
@@ -66,7 +82,8 @@ func inverted(s []byte, c copied) bool {
 	return false
 }
 
-// targets are the stretches to take out for an insertion sequence, each with one of two doubled targets: where the most bases are doubled, and where as many are in another frame.
+// targets are the stretches to take out for an insertion sequence, each with one of two doubled targets: where the most bases are doubled, and where as many
+// are in another frame.
 func targets(s []byte, c copied) (out [][2]int) {
 	var most [3]int // by what is left of a codon
 	var at [3][2]int
@@ -77,7 +94,7 @@ func targets(s []byte, c copied) (out [][2]int) {
 				if from < n || to+n > len(s) {
 					continue
 				}
-				if phase := (to + n - from) % 3; n > most[phase] && slices.Equal(s[from-n:from], s[to:to+n]) {
+				if phase := (to + n - from) % 3; n > most[phase] && slices.Equal(s[from-n:from], s[to:to+n]) && !slices.Contains(s[from-n:from], unknown) {
 					most[phase], at[phase] = n, [2]int{from, to + n}
 				}
 			}
@@ -122,22 +139,7 @@ func (f *finder) interruptions(ctx context.Context, genes []Gene) ([]interruptio
 			}
 		}
 	}
-	return surest(found), nil
-}
-
-// surest are the interruptions that don't overlap likelier ones on their strand.
-func surest(list []interruption) (out []interruption) {
-	slices.SortStableFunc(list, func(a, b interruption) int {
-		return cmp.Or(cmp.Compare(b.odds, a.odds), a.whole.contig-b.whole.contig, a.whole.start-b.whole.start, a.whole.end-b.whole.end)
-	})
-	for _, i := range list {
-		if !slices.ContainsFunc(out, func(o interruption) bool {
-			return o.whole.contig == i.whole.contig && o.whole.reverse == i.whole.reverse && o.whole.start < i.whole.end && i.whole.start < o.whole.end
-		}) {
-			out = append(out, i)
-		}
-	}
-	return out
+	return calls.surest(found), nil
 }
 
 // called are the genes of a genome by where they stop.
@@ -145,6 +147,7 @@ type called struct {
 	f     *finder
 	genes []Gene
 	at    map[stopAt]int
+	turns map[int]int // lengths of the circular contigs
 }
 
 // stopAt is where a gene stops in its contig, within the first turn of a circular one.
@@ -154,7 +157,12 @@ type stopAt struct {
 }
 
 func (f *finder) callsOf(genes []Gene) *called {
-	c := &called{f, genes, map[stopAt]int{}}
+	c := &called{f, genes, map[stopAt]int{}, map[int]int{}}
+	for _, p := range f.pieces {
+		if p.circular {
+			c.turns[p.contig] = p.length
+		}
+	}
 	for i := range genes {
 		c.at[c.stop(genes[i].spot())] = i
 	}
@@ -167,12 +175,38 @@ func (c *called) stop(s spot) stopAt {
 	if s.reverse {
 		at = s.start
 	}
-	for _, p := range c.f.pieces {
-		if p.contig == s.contig && p.circular {
-			at = (at + p.length) % p.length
-		}
+	if n := c.turns[s.contig]; n > 0 {
+		at %= n
 	}
 	return stopAt{s.contig, at, s.reverse}
+}
+
+// contradict reports whether two interruptions overlap on a strand, and neither of the genes lies in an insertion sequence that stands in the other one.
+func (c *called) contradict(i, k *interruption) bool {
+	a, b := i.whole, k.whole
+	n := c.turns[a.contig]
+	if a.contig != b.contig || a.reverse != b.reverse || i.holds(b, n) || k.holds(a, n) {
+		return false
+	}
+	for _, turn := range []int{-n, 0, n} {
+		if a.start+turn < b.end && b.start < a.end+turn {
+			return true
+		}
+	}
+	return false
+}
+
+// surest are the interruptions that no likelier ones contradict.
+func (c *called) surest(list []interruption) (out []interruption) {
+	slices.SortStableFunc(list, func(a, b interruption) int {
+		return cmp.Or(cmp.Compare(b.odds, a.odds), a.whole.contig-b.whole.contig, a.whole.start-b.whole.start, a.whole.end-b.whole.end)
+	})
+	for _, i := range list {
+		if !slices.ContainsFunc(out, func(o interruption) bool { return c.contradict(&i, &o) }) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // across are the genes that are read across what is taken out, on either strand. The cuts are in ascending order.
@@ -194,6 +228,9 @@ func (c *called) across(p *piece, cuts [][2]int) (out []interruption) {
 			i := interruption{odds: r.odds}
 			ends := without.parts[len(without.parts)-1]
 			i.whole = p.spotOf(without.parts[0][0]+r.at, ends[1]-(len(without.seq)-r.stop), reverse)
+			for _, x := range mine {
+				i.without = append(i.without, p.spotOf(x[0], x[1], reverse))
+			}
 			if i.parts = c.parts(p, &without, r, reverse); len(i.parts) > 0 {
 				out = append(out, i)
 			}
@@ -273,7 +310,8 @@ func (f *finder) readAcross(x *cutOut, phase int) (reading, bool) {
 			before += math.Exp(w.score[i])
 		}
 	}
-	return reading{int(fr.starts[w.best].at), stop, w.total}, w.total >= surelyGene && before >= surelyBefore
+	at := int(fr.starts[w.best].at)
+	return reading{at, stop, w.total}, w.total >= surelyGene && before >= surelyBefore && at <= first-leastPart
 }
 
 // parts are the called genes that are parts of one that is read across what was taken out; none if one of them rather is a gene as it is.

@@ -34,7 +34,8 @@ func insertionSequence(seed uint64) []byte {
 	return slices.Concat(end, random(80), letters[planted[i].Start-12:planted[i].End], random(80), other)
 }
 
-// inserted is a sequence with an element at some places, in ascending order, every second time on the other strand, and five bases before each doubled behind it.
+// inserted is a sequence with an element at some places, in ascending order, every second time on the other strand, and five bases before each doubled
+// behind it.
 func inserted(letters, element []byte, places []int) (out []byte) {
 	last := 0
 	for i, at := range places {
@@ -49,8 +50,9 @@ func inserted(letters, element []byte, places []int) (out []byte) {
 	return append(out, letters[last:]...)
 }
 
-// TestGenesThatInsertionSequencesStandInAreBroken: a gene with an insertion sequence in it that stands elsewhere as well is reported as one pseudogene, from its start to its stop; the insertion
-// sequence's own gene, genes beside it, and a gene with the only copy of one stay as they are. So it is on either strand, and wherever a circular genome is cut.
+// TestGenesThatInsertionSequencesStandInAreBroken: a gene with an insertion sequence in it that stands elsewhere as well is reported as one pseudogene, from
+// its start to its stop; the insertion sequence's own gene, genes beside it, and a gene with the only copy of one stay as they are. So it is on either strand,
+// and wherever a circular genome is cut.
 func TestGenesThatInsertionSequencesStandInAreBroken(t *testing.T) {
 	testenv.CalculatesLong(t)
 	t.Parallel()
@@ -157,9 +159,183 @@ func TestEndsOfInsertionSequences(t *testing.T) {
 		require.True(t, slices.ContainsFunc(cuts, func(c [2]int) bool { return bytes.Equal(around, slices.Concat(seq[:c[0]], seq[c[1]:])) }), "ends %v bases off", blur)
 	}
 	require.False(t, inverted(encode(seq), copied{from: 40, to: 900}))
+
+	// Of unknown bases nobody knows that they are doubled, or the other end's.
+	for _, at := range [][2]int{{c.from - longestTarget, c.from}, {c.to, c.to + longestTarget}, {c.from, c.from + invertedBases}, {c.to - invertedBases, c.to}} {
+		for i := at[0]; i < at[1]; i++ {
+			seq[i] = 'N'
+		}
+	}
+	require.False(t, inverted(encode(seq), c))
+	for _, cut := range targets(encode(seq), c) {
+		doubled := seq[c.to:cut[1]]
+		require.NotContains(t, string(doubled), "N")
+	}
 }
 
-// TestCopiesAreFound: of stretches that stand twice or more, on either strand and in whatever contig, the ends are found to a few bases, in any order of the contigs; what is shorter or differs too much isn't one.
+// layout is a genome of two contigs that share an insertion sequence: a chromosome, and a circular plasmid whose sequence is brought to a form that begins in
+// the broken gene, before the insertion sequence.
+type layout struct {
+	chromosome, plasmid []byte
+	broken              Known // gene of the chromosome whose insertion sequence has a stop in its own gene
+	moved               Known // gene of the plasmid that one stands in
+}
+
+func sharedElement(t *testing.T) (l layout) {
+	t.Helper()
+	letters, planted := simulated(93, 700)
+	element := insertionSequence(11)
+	stopped := bytes.Clone(element)
+	copy(stopped[24+80+12+3*120:], "TAA")
+	slices.SortFunc(planted, func(a, b Known) int { return a.Start - b.Start })
+	long := func(i int, reverse bool) Known {
+		k := slices.IndexFunc(planted[i:], func(k Known) bool { return k.End-k.Start >= 800 && k.Reverse == reverse })
+		require.GreaterOrEqual(t, k, 0)
+		return planted[i+k]
+	}
+	l.broken, l.moved = long(100, false), long(670, true)
+	other := long(300, true)
+	end := planted[668].End + 5
+	middle := func(k Known) int { return (k.Start + k.End) / 2 }
+	l.moved.Start, l.moved.End = l.moved.Start-end, l.moved.End-end
+	const first = 36 // bases that sort first, on the other strand
+	l.plasmid = bytes.Clone(letters[end:])
+	l.plasmid = slices.Insert(l.plasmid, l.moved.End-300, bytes.Repeat([]byte("T"), first)...)
+	l.moved.End += first
+	l.plasmid = inserted(l.plasmid, element, []int{middle(l.moved)})
+	l.chromosome = inserted(letters[:end], element, []int{middle(other)})
+	l.chromosome = inserted(l.chromosome, stopped, []int{middle(l.broken)})
+	grown := len(element) + 5
+	l.broken.End += grown
+	l.moved.End += grown
+	return l
+}
+
+// rows are what is reported of a contig, as it were of its complement, or of the contig that was cut elsewhere to begin at turn.
+func rows(r *Result, contig, bases, turn int, opposite bool) (out []string) {
+	row := func(start, end int, reverse bool, more ...any) {
+		if opposite {
+			start, end, reverse = bases-end, bases-start, !reverse
+		}
+		start, end = (start+turn)%bases, (start+turn)%bases+end-start
+		out = append(out, fmt.Sprint(start, end, reverse, more))
+	}
+	for _, g := range r.Genes {
+		if g.Contig == contig {
+			row(g.Start, g.End, g.Reverse, g.Score)
+		}
+	}
+	for _, p := range r.Pseudogenes {
+		if p.Contig == contig {
+			row(p.Start, p.End, p.Reverse, p.Faults, p.Fragments)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestInterruptedGenesAreThoseOfTheMolecules: contigs in whatever order, on whatever strand, and a plasmid from whatever base on, within a broken gene and in
+// the insertion sequence in it, have the same genes and pseudogenes. An insertion sequence's gene that has a stop in it is a pseudogene of its own within the
+// one that it stands in.
+func TestInterruptedGenesAreThoseOfTheMolecules(t *testing.T) {
+	testenv.CalculatesLong(t)
+	t.Parallel()
+	l := sharedElement(t)
+	name := func(seq []byte, circular bool) Contig { return Contig{Name: "a", Seq: seq, Circular: circular} }
+	r := find(t, Options{Code: 11}, name(l.chromosome, false), name(l.plasmid, true))
+	reported := func(k Known, contig int) (out []Pseudogene) {
+		for _, p := range r.Pseudogenes {
+			if p.Contig == contig && p.Start >= k.Start && p.End <= k.End {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	outer := reported(l.broken, 0)
+	require.Len(t, outer, 2)
+	require.Equal(t, []int{l.broken.Start, l.broken.End}, []int{outer[0].Start, outer[0].End})
+	require.Equal(t, []Fault{Interrupted}, outer[0].Faults)
+	require.LessOrEqual(t, outer[0].Fragments, 2)
+	require.Contains(t, outer[1].Faults, InternalStop)
+	require.True(t, outer[1].Own)
+	require.Len(t, reported(l.moved, 1), 1)
+	require.Equal(t, l.moved.End, reported(l.moved, 1)[0].End)
+
+	chromosome, plasmid := rows(r, 0, len(l.chromosome), 0, false), rows(r, 1, len(l.plasmid), 0, false)
+	for _, turn := range []int{l.moved.Start + 100, (l.moved.Start + l.moved.End) / 2, l.moved.End - 100} {
+		cut := slices.Concat(l.plasmid[turn:], l.plasmid[:turn])
+		r := find(t, Options{Code: 11}, name(bytes.ToLower(cut), true), name(reverseComplement(l.chromosome), false))
+		require.Equal(t, plasmid, rows(r, 0, len(l.plasmid), turn, false), "from %d on", turn)
+		require.Equal(t, chromosome, rows(r, 1, len(l.chromosome), 0, true))
+	}
+}
+
+// TestOverlappingRemains: what overlaps on a strand is one broken gene, also across the origin; what lies in an insertion sequence isn't a part of the gene that
+// this stands in.
+func TestOverlappingRemains(t *testing.T) {
+	contigs := []Contig{{Name: "a", Seq: bytes.Repeat([]byte("A"), 10_000), Circular: true}}
+	for _, reverse := range []bool{false, true} {
+		for _, shift := range []int{0, 3000, 5500, 6500, 7500, 9900} {
+			place := func(start, end int) (s spot) {
+				s = spot{start: (start + shift) % 10_000, reverse: reverse}
+				s.end = s.start + end - start
+				return s
+			}
+			gene := func(start, end int) Gene {
+				s := place(start, end)
+				return Gene{Start: s.start, End: s.end, Reverse: reverse}
+			}
+			r := Result{Genes: []Gene{gene(1000, 2000), gene(2300, 3300), gene(3400, 3900), gene(4000, 4600), gene(4620, 5000)}}
+			s := self{contigs: contigs, genes: r.Genes}
+			at := map[spot]int{}
+			for i := range r.Genes {
+				at[r.Genes[i].spot()] = i
+			}
+			x := interruption{whole: place(1000, 4700), without: []spot{place(2005, 3950)}, parts: []spot{r.Genes[0].spot(), r.Genes[3].spot()}}
+			list := append(s.interrupted(&x, at), s.joint(1, 2, Frameshift), s.joint(2, 1, Frameshift), s.joint(3, 4, InternalStop), s.joint(4, 3, InternalStop))
+			r.takeBroken(contigs, list)
+			require.Empty(t, r.Genes)
+			outer, inner := place(1000, 5000), place(2300, 3900)
+			require.ElementsMatch(t, []Pseudogene{
+				{Start: outer.start, End: outer.end, Reverse: reverse, Faults: []Fault{InternalStop, Interrupted}, Fragments: 3},
+				{Start: inner.start, End: inner.end, Reverse: reverse, Faults: []Fault{Frameshift}, Fragments: 2},
+			}, r.Pseudogenes, "%v, %d bases later", reverse, shift)
+
+			c := called{turns: map[int]int{0: 10_000}}
+			for k, contradicts := range map[spot]bool{inner: false, place(4600, 5200): true, place(1500, 2500): true, place(4700, 5200): false} {
+				require.Equal(t, contradicts, c.contradict(&x, &interruption{whole: k}))
+				require.Equal(t, contradicts, c.contradict(&interruption{whole: k}, &x))
+			}
+
+			// By their codons a part and the insertion sequence's gene aren't one, but a part and its neighbour are.
+			between := func(a, b spot) bool { return x.explains(&split{parts: [2]spot{a, b}}, 10_000) }
+			require.True(t, between(place(1000, 2000), place(2300, 3300)))
+			require.True(t, between(place(3400, 3900), place(4000, 4600)))
+			require.True(t, between(place(1000, 2000), place(4000, 4600)))
+			require.False(t, between(place(400, 990), place(1000, 2000)))
+			require.False(t, between(place(2300, 3300), place(3400, 3900)))
+		}
+	}
+}
+
+// TestWholePartsKeepAllParts: if one of the parts of an interrupted gene is like a whole known protein, none of them is taken out.
+func TestWholePartsKeepAllParts(t *testing.T) {
+	genes := make([]Gene, 4)
+	known := &Similar{}
+	known.Coverage, known.QueryCoverage = 1, 1
+	for i := range 3 {
+		r := Result{Genes: slices.Clone(genes)}
+		r.Genes[i].Similar = known
+		for k := range 3 {
+			r.alone = append(r.alone, remains{gene: k, parts: []int{0, 1, 2}})
+		}
+		r.alone = append(r.alone, remains{gene: 3, parts: []int{3}})
+		require.Len(t, r.believed(), 1)
+	}
+}
+
+// TestCopiesAreFound: of stretches that stand twice or more, on either strand and in whatever contig, the ends are found to a few bases, in any order of the
+// contigs; what is shorter isn't one.
 func TestCopiesAreFound(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	random := func(n int) []byte {

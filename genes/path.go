@@ -67,10 +67,11 @@ func (p *path) reach(i int, do func(j int, score float64)) int {
 	return far
 }
 
-// Overlaps longer than these are not believed. The two genes of IS1 share 82 bases, and genes that end in each other, such as bioP and metR of E. coli, up to 180.
+// Overlaps longer than these are not believed. The two genes of IS1 share 82 bases, and genes that end in each other, such as bioP and metR of E. coli, up
+// to 180.
 var longestOverlap = [relations]int{sameStrand: 100, convergent: deepest, divergent: 40}
 
-// deepest is the longest of them all. Overlaps beyond those that spacing knows are as likely as the longest of these.
+// deepest is the longest overlap of all. Too few genes overlap by more than spacing knows to learn from: such an overlap counts as the longest that it knows.
 const deepest = 180
 
 func (p *path) between(b, c *candidate, distance int) (float64, bool) {

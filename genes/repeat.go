@@ -1,7 +1,6 @@
 package genes
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -25,8 +24,8 @@ const (
 	wordShare = 16
 	// partners is how many of a word's other places each is compared with: the next ones in turn.
 	partners = 6
-	// mostPlaces is where more of one word are no insertion sequences: about 250 copies of one are the most that is known, in Bordetella pertussis. Comparing more
-	// takes long.
+	// mostPlaces is how many places of a word are compared: insertion sequences have up to about 250, those of Bordetella pertussis, and a short unit that fills a
+	// stretch has many thousands, which would take minutes.
 	mostPlaces = 500
 	// differs is what two bases that differ cost, where two that are the same give one, and fallen is how far an alignment's score may fall.
 	differs, fallen = 3, 40
@@ -45,15 +44,9 @@ type wordAt struct {
 	complement bool // it is the complement that is kept
 }
 
-// words are the places of words in the genome, sorted by word, and by place in an order that doesn't depend on that of the contigs.
+// words are the places of words in the genome, sorted by word, piece and place.
 func (f *finder) words() (out []wordAt) {
-	rank := make([]int, len(f.pieces))
-	for i := range rank {
-		rank[i] = i
-	}
-	slices.SortStableFunc(rank, func(a, b int) int { return bytes.Compare(f.pieces[a].forward, f.pieces[b].forward) })
-	for _, i := range rank {
-		p := f.pieces[i]
+	for i, p := range f.pieces {
 		var word, other uint64
 		known := 0
 		for k, b := range p.forward[:min(len(p.forward), p.length+wordWidth-1)] {
@@ -167,7 +160,7 @@ func (f *finder) pair(a, b wordAt, seen map[diagonal][][2]int) []copied {
 // inner is where a word stands so that as much as may be is around it: at the beginning of a circular piece, one turn later.
 func (f *finder) inner(w wordAt) int {
 	p, at := f.pieces[w.piece], int(w.at)
-	if p.circular && at < margin && at+p.length+2*margin <= len(p.forward) {
+	if p.circular && at < min(margin, (len(p.forward)-p.length)/2) {
 		at += p.length
 	}
 	return at
