@@ -226,14 +226,16 @@ func (c *called) across(p *piece, cuts [][2]int) (out []interruption) {
 				continue
 			}
 			i := interruption{odds: r.odds}
-			ends := without.parts[len(without.parts)-1]
-			i.whole = p.spotOf(without.parts[0][0]+r.at, ends[1]-(len(without.seq)-r.stop), reverse)
 			for _, x := range mine {
 				i.without = append(i.without, p.spotOf(x[0], x[1], reverse))
 			}
-			if i.parts = c.parts(p, &without, r, reverse); len(i.parts) > 0 {
-				out = append(out, i)
+			var from int
+			if i.parts, from = c.parts(p, &without, r, reverse); len(i.parts) == 0 {
+				continue
 			}
+			ends := without.parts[len(without.parts)-1]
+			i.whole = p.spotOf(from, ends[1]-(len(without.seq)-r.stop), reverse)
+			out = append(out, i)
 		}
 	}
 	return out
@@ -314,8 +316,10 @@ func (f *finder) readAcross(x *cutOut, phase int) (reading, bool) {
 	return reading{at, stop, w.total}, w.total >= surelyGene && before >= surelyBefore && at <= first-leastPart
 }
 
-// parts are the called genes that are parts of one that is read across what was taken out; none if one of them rather is a gene as it is.
-func (c *called) parts(p *piece, x *cutOut, r reading, reverse bool) (out []spot) {
+// parts are the called genes that are parts of one that is read across what was taken out; none if one of them rather is a gene as it is. The gene begins where it
+// is read from, or where its first part was called from, such as an open contig's end.
+func (c *called) parts(p *piece, x *cutOut, r reading, reverse bool) (out []spot, start int) {
+	start = x.parts[0][0] + r.at
 	before := 0 // bases of the parts before this one
 	for i, part := range x.parts {
 		n := part[1] - part[0]
@@ -346,9 +350,10 @@ func (c *called) parts(p *piece, x *cutOut, r reading, reverse bool) (out []spot
 			continue // behind the part
 		}
 		if end > part[1]+mostWithin || i > 0 && begin < part[0]-mostWithin {
-			return nil
+			return nil, 0
 		}
+		start = min(start, begin)
 		out = append(out, g.spot())
 	}
-	return out
+	return out, start
 }

@@ -270,6 +270,32 @@ func TestInterruptedGenesAreThoseOfTheMolecules(t *testing.T) {
 	}
 }
 
+// TestInterruptedGenesBeginWhereTheirPartsDo: an interrupted gene that the end of a contig cuts begins there, though a codon that may be its start is behind
+// that.
+func TestInterruptedGenesBeginWhereTheirPartsDo(t *testing.T) {
+	testenv.CalculatesLong(t)
+	t.Parallel()
+	l := sharedElement(t)
+	cut := l.chromosome[l.broken.Start+10:]
+	require.Contains(t, string(cut[:100]), "ATG")
+	for _, reverse := range []bool{false, true} {
+		seq := cut
+		if reverse {
+			seq = reverseComplement(cut)
+		}
+		r := find(t, Options{Code: 11}, Contig{Name: "a", Seq: seq}, Contig{Name: "b", Seq: l.plasmid, Circular: true})
+		i := slices.IndexFunc(r.Pseudogenes, func(p Pseudogene) bool { return p.Contig == 0 && (p.Start < shortest || p.End > len(seq)-shortest) })
+		require.GreaterOrEqual(t, i, 0)
+		p := r.Pseudogenes[i]
+		if reverse {
+			p.Start, p.End = len(seq)-p.End, len(seq)-p.Start
+		}
+		require.Equal(t, []Fault{Interrupted}, p.Faults)
+		require.Less(t, p.Start, 3)
+		require.Equal(t, l.broken.End-l.broken.Start-10, p.End)
+	}
+}
+
 // TestOverlappingRemains: what overlaps on a strand is one broken gene, also across the origin; what lies in an insertion sequence isn't a part of the gene that
 // this stands in.
 func TestOverlappingRemains(t *testing.T) {

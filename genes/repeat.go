@@ -24,8 +24,8 @@ const (
 	wordShare = 16
 	// partners is how many of a word's other places each is compared with: the next ones in turn.
 	partners = 6
-	// mostPlaces is how many places of a word are compared: insertion sequences have up to about 250, those of Bordetella pertussis, and a short unit that fills a
-	// stretch has many thousands, which would take minutes.
+	// mostPlaces is how many places a word of an insertion sequence may have: about 250 copies of one are the most that is known, in Bordetella pertussis. A short
+	// unit that fills a stretch has many thousands, and to compare them would take minutes.
 	mostPlaces = 500
 	// differs is what two bases that differ cost, where two that are the same give one, and fallen is how far an alignment's score may fall.
 	differs, fallen = 3, 40
