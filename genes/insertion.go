@@ -196,11 +196,10 @@ func (c *called) contradict(i, k *interruption) bool {
 	return false
 }
 
-// surest are the interruptions that no likelier ones contradict.
+// surest are the interruptions that no likelier ones contradict. Among equals the order is that of the reading, which doesn't depend on the strand or the origin
+// that a contig was written from.
 func (c *called) surest(list []interruption) (out []interruption) {
-	slices.SortStableFunc(list, func(a, b interruption) int {
-		return cmp.Or(cmp.Compare(b.odds, a.odds), a.whole.contig-b.whole.contig, a.whole.start-b.whole.start, a.whole.end-b.whole.end)
-	})
+	slices.SortStableFunc(list, func(a, b interruption) int { return cmp.Compare(b.odds, a.odds) })
 	for _, i := range list {
 		if !slices.ContainsFunc(out, func(o interruption) bool { return c.contradict(&i, &o) }) {
 			out = append(out, i)

@@ -270,6 +270,61 @@ func TestInterruptedGenesAreThoseOfTheMolecules(t *testing.T) {
 	}
 }
 
+// debris is an assembly of a genome with contigs of insertion sequences, whole, cut and beside each other, of other stretches, and of unknown bases.
+func (l *layout) debris(r *rand.Rand) []Contig {
+	element := insertionSequence(11)
+	contigs := []Contig{{Name: "a", Seq: l.chromosome, Circular: true}, {Name: "b", Seq: l.plasmid, Circular: true}}
+	for range 60 {
+		seq := []byte("A")
+		for range 1 + r.IntN(4) {
+			switch r.IntN(5) {
+			case 0:
+				seq = append(seq, element...)
+			case 1:
+				seq = append(seq, reverseComplement(element)...)
+			case 2:
+				seq = append(seq, element[r.IntN(len(element)):]...)
+			case 3:
+				at := r.IntN(len(l.chromosome) - 3000)
+				seq = append(seq, l.chromosome[at:at+r.IntN(3000)]...)
+			default:
+				seq = append(seq, bytes.Repeat([]byte("N"), r.IntN(40))...)
+			}
+		}
+		contigs = append(contigs, Contig{Name: "c", Seq: seq, Circular: r.IntN(2) == 0})
+	}
+	return contigs
+}
+
+// TestDebrisHasTheSameGenesInAnyOrder: also where many copies are alike to the last base, the genes and pseudogenes are the same in any order of the contigs, on
+// either strand of each.
+func TestDebrisHasTheSameGenesInAnyOrder(t *testing.T) {
+	testenv.CalculatesLong(t)
+	t.Parallel()
+	l := sharedElement(t)
+	for _, seed := range []uint64{11, 12} { // in both are more copies of a broken gene than are compared, and in 11 two interruptions are equally likely
+		r := rand.New(rand.NewPCG(seed, 9))
+		contigs := l.debris(r)
+		first := find(t, Options{Code: 11}, contigs...)
+		order := r.Perm(len(contigs))
+		var shuffled []Contig
+		var opposite []bool
+		for i, k := range order {
+			c := contigs[k]
+			opposite = append(opposite, r.IntN(2) == 0)
+			if opposite[i] {
+				c.Seq = reverseComplement(c.Seq)
+			}
+			shuffled = append(shuffled, c)
+		}
+		second := find(t, Options{Code: 11}, shuffled...)
+		for i, k := range order {
+			n := len(contigs[k].Seq)
+			require.Equal(t, rows(first, k, n, 0, false), rows(second, i, n, n, opposite[i]), "seed %d, contig %d", seed, k)
+		}
+	}
+}
+
 // TestInterruptedGenesBeginWhereTheirPartsDo: an interrupted gene that the end of a contig cuts begins there, though a codon that may be its start is behind
 // that.
 func TestInterruptedGenesBeginWhereTheirPartsDo(t *testing.T) {

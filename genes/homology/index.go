@@ -1,6 +1,7 @@
 package homology
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -140,9 +141,12 @@ func (x *Index) Search(query []byte, expect float64, w *Workspace) []Hit {
 // everyWord is which words relatives are searched by: they share many.
 const everyWord = 3
 
+// encoded is what the index has of a protein.
+func (x *Index) encoded(protein int) []byte { return x.text[x.begin[protein]:x.begin[protein+1]] }
+
 // Relatives is Search for a protein of the index among the others. Only those that share so much of its words are aligned with it.
 func (x *Index) Relatives(protein int, shared, expect float64, w *Workspace) []Hit {
-	q := x.text[x.begin[protein]:x.begin[protein+1]]
+	q := x.encoded(protein)
 	w.collect(x, q, max(2, int(shared*float64(len(q)-word+1)/everyWord)), everyWord, protein)
 	return x.hits(q, expect, w)
 }
@@ -152,7 +156,7 @@ func (x *Index) hits(q []byte, expect float64, w *Workspace) []Hit {
 	var out []Hit
 	for _, d := range w.near {
 		p := &x.proteins[d.protein]
-		known := x.text[x.begin[d.protein]:x.begin[d.protein+1]]
+		known := x.encoded(d.protein)
 		a := w.align(q, known, d.offset, halfBand)
 		if a.columns == 0 {
 			continue
@@ -205,7 +209,17 @@ func (w *Workspace) collect(x *Index, q []byte, fewest, every, without int) {
 		}
 		from = to
 	}
-	slices.SortFunc(w.near, func(a, b diagonal) int { return cmp.Or(b.shared-a.shared, a.protein-b.protein) })
+	longer := func(protein []byte) int { return max(len(protein)-len(q), len(q)-len(protein)) } // or shorter
+	slices.SortFunc(w.near, func(a, b diagonal) int {
+		if a.shared == b.shared && without >= 0 {
+			// The genes of a genome may come in any order. Of as many words, those of what is about as long as q come first.
+			s, t := x.encoded(a.protein), x.encoded(b.protein)
+			if c := cmp.Or(longer(s)-longer(t), bytes.Compare(s, t)); c != 0 {
+				return c
+			}
+		}
+		return cmp.Or(b.shared-a.shared, a.protein-b.protein)
+	})
 	w.near = w.near[:min(len(w.near), candidates)]
 	for i := range w.near {
 		if w.near[i].shared*fewerShared < w.near[0].shared {
