@@ -233,7 +233,11 @@ func (c *called) across(p *piece, cuts [][2]int) (out []interruption) {
 				continue
 			}
 			ends := without.parts[len(without.parts)-1]
-			i.whole = p.spotOf(from, ends[1]-(len(without.seq)-r.stop), reverse)
+			to := ends[1] - (len(without.seq) - r.stop)
+			if p.circular && to-from > p.length {
+				continue // it goes round more than once
+			}
+			i.whole = p.spotOf(from, to, reverse)
 			out = append(out, i)
 		}
 	}
