@@ -302,7 +302,7 @@ func TestDebrisHasTheSameGenesInAnyOrder(t *testing.T) {
 	testenv.CalculatesLong(t)
 	t.Parallel()
 	l := sharedElement(t)
-	for _, seed := range []uint64{11, 12} { // in both are more copies of a broken gene than are compared, and in 11 two interruptions are equally likely
+	for _, seed := range []uint64{11, 12} { // in both are more copies of a broken gene than are compared, and in 11 a small circle that insertion sequences fill
 		r := rand.New(rand.NewPCG(seed, 9))
 		contigs := l.debris(r)
 		first := find(t, Options{Code: 11}, contigs...)
