@@ -195,10 +195,7 @@ export class MethylationView {
       const before = this.#zoom;
       this.#zoom = zoom;
       this.#failed = false;
-      // Newer counts of the same bars: who goes from site to site stays where he is.
-      const chosen = this.#chosen;
-      const same = before && before.from === zoom.from && before.bin === zoom.bin;
-      this.#show(same && chosen && zoom.strands[chosen.strand].valid[chosen.bin] > 0 ? chosen : null);
+      this.#show(sameBar(this.#chosen, before, zoom));
     } catch (error) {
       if (error.name === "AbortError" || this.#abort !== abort) return;
       this.#failed = true; // what is shown stays; the next change asks again
@@ -384,6 +381,16 @@ export class MethylationView {
 
 function compare(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * The bar of `zoom` that is where the chosen one is of what was shown before, so that who goes from site to site stays where he is when newer counts or those of
+ * another stretch come; null if there is none, or if bars are of another width now.
+ */
+function sameBar(chosen, before, zoom) {
+  if (!chosen || before?.bin !== zoom.bin) return null;
+  const bin = chosen.bin + (before.from - zoom.from) / zoom.bin;
+  return zoom.strands[chosen.strand].valid[bin] > 0 ? { bin, strand: chosen.strand } : null;
 }
 
 function sameTrack(a, b) {
