@@ -71,3 +71,22 @@ func codonName(c int) string {
 
 // stops reports whether a codon ends genes.
 func (c *geneticCode) stops(codon int) bool { return c.amino[codon] == stopAmino }
+
+// opens is where the frame opens that a codon is in: behind the stop before it, or at the first codon of the sequence.
+func (c *geneticCode) opens(s []byte, at int) int {
+	for ; at >= 3; at -= 3 {
+		if codon := codonAt(s, at-3); codon >= 0 && c.stops(codon) {
+			break
+		}
+	}
+	return at
+}
+
+// ends is where a frame that is read from a codon on ends: behind the next stop, or, if there is none, behind the last codon of the sequence.
+func (c *geneticCode) ends(s []byte, at int) (end int, stops bool) {
+	for ; at+3 <= len(s) && !stops; at += 3 {
+		codon := codonAt(s, at)
+		stops = codon >= 0 && c.stops(codon)
+	}
+	return at, stops
+}

@@ -118,6 +118,10 @@ func (f *finder) interruptions(ctx context.Context, genes []Gene) ([]interruptio
 		return nil, err
 	}
 	copies = slices.DeleteFunc(copies, func(c copied) bool { return !inverted(f.pieces[c.piece].forward, c) })
+	cuts := make([][][2]int, len(copies))
+	for i, c := range copies {
+		cuts[i] = targets(f.pieces[c.piece].forward, c)
+	}
 	calls := f.callsOf(genes)
 	var found []interruption
 	for i, c := range copies {
@@ -125,13 +129,10 @@ func (f *finder) interruptions(ctx context.Context, genes []Gene) ([]interruptio
 			return nil, err
 		}
 		p := f.pieces[c.piece]
-		for _, first := range targets(p.forward, c) {
+		for _, first := range cuts[i] {
 			found = append(found, calls.across(p, [][2]int{first})...)
-			for _, d := range copies[i+1:] {
-				if d.piece != c.piece || d.from > c.to+besideEachOther {
-					break
-				}
-				for _, second := range targets(p.forward, d) {
+			for k := i + 1; k < len(copies) && copies[k].piece == c.piece && copies[k].from <= c.to+besideEachOther; k++ {
+				for _, second := range cuts[k] {
 					if second[0] >= first[1] {
 						found = append(found, calls.across(p, [][2]int{first, second})...)
 					}
@@ -285,15 +286,13 @@ func (f *finder) readAcross(x *cutOut, phase int) (reading, bool) {
 	first := x.parts[0][1] - x.parts[0][0]
 	ends := x.parts[len(x.parts)-1]
 	last := len(x.seq) - (ends[1] - ends[0])
-	stops := func(i int) bool { c := codonAt(x.seq, i); return c >= 0 && f.code.stops(c) }
-	begin := first/3*3 + phase - 3
-	stop := begin
-	for ; stop >= 0 && stop+3 <= len(x.seq) && !stops(stop); stop += 3 {
+	at := first/3*3 + phase - 3
+	if at < 0 {
+		return reading{}, false
 	}
-	for begin >= 3 && !stops(begin-3) {
-		begin -= 3
-	}
-	if stop += 3; begin < 0 || begin > first-leastPart || stop < last+leastPart || stop > len(x.seq) {
+	begin := f.code.opens(x.seq, at)
+	stop, stops := f.code.ends(x.seq, at)
+	if !stops || begin > first-leastPart || stop < last+leastPart {
 		return reading{}, false
 	}
 	sc := scanner{s: x.seq[begin:stop], circular: true, code: f.code, tables: &f.tables} // as if it were circular: what isn't known isn't taken for a start
@@ -315,7 +314,7 @@ func (f *finder) readAcross(x *cutOut, phase int) (reading, bool) {
 			before += math.Exp(w.score[i])
 		}
 	}
-	at := int(fr.starts[w.best].at)
+	at = int(fr.starts[w.best].at)
 	return reading{at, stop, w.total}, w.total >= surelyGene && before >= surelyBefore && at <= first-leastPart
 }
 
@@ -335,14 +334,7 @@ func (c *called) parts(p *piece, x *cutOut, r reading, reverse bool) (out []spot
 			continue
 		}
 		// Where its frame stops with what was taken out in its place.
-		end := part[0] + from
-		for end+3 <= len(x.strand) {
-			codon := codonAt(x.strand, end)
-			end += 3
-			if codon >= 0 && c.f.code.stops(codon) {
-				break
-			}
-		}
+		end, _ := c.f.code.ends(x.strand, part[0]+from)
 		k, found := c.at[c.stop(p.spotOf(end-3, end, reverse))]
 		if !found {
 			continue

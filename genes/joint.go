@@ -86,18 +86,6 @@ func (p *piece) couple(a, b *candidate) (couple, bool) {
 	return x, !first.open && second.kind != startOpen && x.begin-x.to < farthest && x.begin > x.from
 }
 
-// opening is where the second one's frame opens: behind the stop before it.
-func (x *couple) opening(code *geneticCode) int {
-	at := x.begin
-	for at >= 3 {
-		if c := codonAt(x.s, at-3); c >= 0 && code.stops(c) {
-			break
-		}
-		at -= 3
-	}
-	return at
-}
-
 // read is the log odds of codons in frame, stops among them.
 func (f *finder) read(s []byte, from, to int) (sum float64) {
 	last := -1
@@ -117,7 +105,7 @@ func (f *finder) read(s []byte, from, to int) (sum float64) {
 
 // joint is what speaks for a couple's being one broken gene, and whether something rules it out.
 func (f *finder) joint(n *couple) (x [jointFeatures]float64, never bool) {
-	open := n.opening(f.code)
+	open := f.code.opens(n.s, n.begin) // the second one's frame
 	best := math.Inf(-1)
 	// The first one is read up to a place, and the second from its first codon there.
 	for at := n.to; at >= max(n.from+3, min(open, n.to-3)); at -= 3 {

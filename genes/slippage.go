@@ -84,10 +84,6 @@ func isSlippery(s []byte) bool {
 
 // open reports whether no codon of a stretch is a stop.
 func (f *finder) open(s []byte) bool {
-	for i := 0; i+3 <= len(s); i += 3 {
-		if codon := codonAt(s, i); codon >= 0 && f.code.stops(codon) {
-			return false
-		}
-	}
-	return true
+	_, stops := f.code.ends(s, 0)
+	return !stops
 }
