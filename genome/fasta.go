@@ -68,6 +68,15 @@ func (g *Genome) Packed() *Genome {
 
 // load is Load that maps files of at least the given size, and packs bases if there is an arena for them.
 func load(path string, large int64, pack *arena) (*Genome, error) {
+	g, err := loadFile(path, large, pack)
+	if err != nil {
+		return nil, err
+	}
+	g.Path = path
+	return g, nil
+}
+
+func loadFile(path string, large int64, pack *arena) (*Genome, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading reference: %w", err)

@@ -48,6 +48,7 @@ func (c *Contig) Twice() *Contig {
 
 // Genome is a set of contigs. It must not be changed after it was made, and may then be shared.
 type Genome struct {
+	Path     string    // of the file that it was loaded from; empty for none
 	Contigs  []*Contig // in the order of the file
 	byName   map[string]*Contig
 	synonyms map[string]*Contig // further names, see AddSynonyms

@@ -178,7 +178,6 @@ func (e *Engines) loadAnnotator(ctx context.Context, opts Options) (err error) {
 	if !e.runs(annotatestage.Name) && len(opts.Panels) == 0 {
 		return nil
 	}
-	opts.Genes.reference = opts.Reference // each step has the options anew
 	if e.Annotator, err = opts.Genes.Annotator(ctx, e.Genome, opts.Logger); err != nil {
 		return err
 	}

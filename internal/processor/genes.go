@@ -24,8 +24,7 @@ type Genes struct {
 	Paths  []string // GFF3 or GTF, or AutoGenes; none annotates with intergenic_variant only
 	Reader annotate.ModelReader
 	// Synonyms is a table of further names of contigs, see [genome.Genome.AddSynonyms]; empty for none.
-	Synonyms  string
-	reference string // that Genome read
+	Synonyms string
 	// Naming is how genes that are found get names.
 	Naming Naming
 
@@ -61,7 +60,6 @@ func (f *Genes) PackedGenome(reference string) (*genome.Genome, error) {
 }
 
 func (f *Genes) genome(reference string, load func(string) (*genome.Genome, error)) (*genome.Genome, error) {
-	f.reference = reference
 	g, err := load(reference)
 	if err == nil && f.Synonyms != "" {
 		err = g.LoadSynonyms(f.Synonyms)
@@ -81,7 +79,7 @@ func (f *Genes) Annotator(ctx context.Context, g *genome.Genome, logger *slog.Lo
 	if f.auto() {
 		model, err := f.predict(ctx, g, logger)
 		if err != nil {
-			return nil, fmt.Errorf("--gff %s: %s: %w", AutoGenes, f.reference, err)
+			return nil, fmt.Errorf("--gff %s: %s: %w", AutoGenes, g.Path, err)
 		}
 		return annotate.New(g, model), nil
 	}
