@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -212,17 +213,15 @@ func (l kafkaLog) Offsets(ctx context.Context) ([]kafka.PartitionOffsets, error)
 
 // Read implements topicLog.
 func (l kafkaLog) Read(ctx context.Context, partition int32, from, to int64, take func(stream.Record) bool) error {
-	for f := l.client.NewFetcher(l.topic, partition, from, kafka.FetchConfig{}); from < to; {
-		batch, err := f.Next(ctx)
-		if err != nil {
-			return err
+	enough := errors.New("no more is wanted")
+	err := l.client.ReadRange(ctx, l.topic, partition, from, to, kafka.FetchConfig{}, func(rec stream.Record) error {
+		if !take(rec) {
+			return enough
 		}
-		for _, rec := range batch.Records {
-			if rec.Offset >= to || !take(rec) {
-				return nil
-			}
-		}
-		from = batch.Next
+		return nil
+	})
+	if errors.Is(err, enough) {
+		return nil
 	}
-	return nil
+	return err
 }

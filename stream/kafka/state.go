@@ -77,16 +77,20 @@ func (c *Client) scan(ctx context.Context, topic string, partition int32, cfg Fe
 	if int(partition) >= len(bounds) {
 		return fmt.Errorf("topic %s has %d partitions, there is no partition %d", topic, len(bounds), partition)
 	}
-	b := bounds[partition]
-	fetcher := c.NewFetcher(topic, partition, b.Start, cfg)
+	return c.ReadRange(ctx, topic, partition, bounds[partition].Start, bounds[partition].End, cfg, fn)
+}
+
+// ReadRange calls fn with a partition's committed records from an offset up to another, in their order, until one of them is an error, which it returns.
+func (c *Client) ReadRange(ctx context.Context, topic string, partition int32, from, to int64, cfg FetchConfig, fn func(stream.Record) error) error {
+	fetcher := c.NewFetcher(topic, partition, from, cfg)
 	moved := time.Now()
-	for at := b.Start; at < b.End; {
+	for at := from; at < to; {
 		batch, err := fetcher.Next(ctx)
 		if err != nil {
 			return err
 		}
 		for _, rec := range batch.Records {
-			if rec.Offset >= b.End {
+			if rec.Offset >= to {
 				return nil
 			}
 			if err := fn(rec); err != nil {
@@ -99,7 +103,7 @@ func (c *Client) scan(ctx context.Context, topic string, partition int32, cfg Fe
 		case time.Since(moved) > openTransactionAfter:
 			moved = time.Now()
 			c.log.Warn("waiting for a transaction that somebody has left open", slog.String("topic", topic),
-				slog.Int("partition", int(partition)), slog.Int64("offset", at), slog.Int64("end", b.End))
+				slog.Int("partition", int(partition)), slog.Int64("offset", at), slog.Int64("end", to))
 		}
 	}
 	return nil
