@@ -23,7 +23,7 @@ import (
 
 // conversion counts what convert has made of the same model. It is part of the cache's
 // keys: raise it with every change of what convert writes.
-const conversion = 2
+const conversion = 3
 
 // isOriginal reports whether a folder holds a model as Dorado or Bonito have it.
 func isOriginal(dir string) bool {
@@ -72,12 +72,8 @@ func originalKey(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	made := conversion
-	if strings.HasPrefix(name, "rna002") {
-		made = 3 // they were said to be for 4 kHz, which no run of RNA002 is recorded at
-	}
 	all := sha256.New()
-	fmt.Fprintf(all, "%d %q\n", made, name)
+	fmt.Fprintf(all, "%d %q\n", conversion, name)
 	for _, entry := range entries {
 		if entry.IsDir() || !convert.Reads(entry.Name()) {
 			continue
