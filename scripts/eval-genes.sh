@@ -92,3 +92,15 @@ printf 'MG1655 by Sakai\tpore\t'
 bin/pore genes --ref "$out/Sakai.fa" --prior "$out/escherichia.json" --proteins "$ecoli/genes.gff3.gz,$out/MG1655.fa" -o "$out/Sakai.MG1655.gff3" 2>>"$out/Sakai.log"
 printf 'Sakai by MG1655\tpore\t'
 "$out/genes" compare "$out/Sakai.gff3" "$out/Sakai.MG1655.gff3"
+
+# Random substitutions, with the genes found and with the annotation's.
+printf '\nsubstitutions in\tnumber\twith the same most severe consequence\toutside RNA genes and pseudogenes\tthe same\n'
+consequences() { # NAME TRUTH FOUND GENOME
+	printf '%s\t' "$1"
+	"$out/genes" consequences "$out/$4.fa" "$2" "$out/$3.gff3"
+}
+consequences MG1655 "$ecoli/genes.gff3.gz" MG1655.pore MG1655
+consequences "MG1655 by Sakai" "$ecoli/genes.gff3.gz" MG1655.NC_002695 MG1655
+cp testdata/lambda/reference.fa "$out/lambda.fa"
+consequences lambda testdata/lambda/genes.gff3 lambda.pore lambda
+consequences SARS-CoV-2 testdata/sarscov2/genes.gff3 SARS-CoV-2.pore sarscov2

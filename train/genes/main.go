@@ -6,6 +6,7 @@
 //	go run ./train/genes compare TRUTH.gff3 FOUND.gff3
 //	go run ./train/genes rna TRUTH.gff3 FOUND.gff3            # genes of ribosomal and transfer RNA
 //	go run ./train/genes calibration TRUTH.gff3 FOUND.gff3    # probabilities against what is true
+//	go run ./train/genes consequences GENOME.fa TRUTH.gff3 FOUND.gff3
 //	go run ./train/genes names TRUTH.gff3 FOUND.gff3          # after pore genes --proteins
 package main
 
@@ -42,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("want prior, convert, record, compare, calibration, rna or names")
+		return errors.New("want prior, convert, record, compare, calibration, consequences, rna or names")
 	}
 	switch args[0] {
 	case "prior":
@@ -71,6 +72,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("want calibration TRUTH.gff3 FOUND.gff3")
 		}
 		return calibration(args[1], args[2], out)
+	case "consequences":
+		if len(args) != 4 {
+			return errors.New("want consequences GENOME.fa TRUTH.gff3 FOUND.gff3")
+		}
+		return compareConsequences(args[1], args[2], args[3], out)
 	case "rna":
 		if len(args) != 3 {
 			return errors.New("want rna TRUTH.gff3 FOUND.gff3")
@@ -82,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return names(args[1], args[2], out)
 	}
-	return fmt.Errorf("%q: want prior, convert, record, compare, calibration, rna or names", args[0])
+	return fmt.Errorf("%q: want prior, convert, record, compare, calibration, consequences, rna or names", args[0])
 }
 
 func read(path string) (records []*genbank.Record, err error) {

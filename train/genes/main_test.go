@@ -92,6 +92,7 @@ func TestNames(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"names", truth, found}, &out))
 	require.Equal(t, "5\t2\t3\t1\t1\n", out.String())
 	require.Error(t, run(t.Context(), []string{"names", truth}, &out))
+	require.Error(t, run(t.Context(), []string{"consequences", truth, truth}, &out))
 	require.Error(t, run(t.Context(), []string{"names", truth, "none"}, &out))
 	require.Error(t, run(t.Context(), []string{"names", "none", found}, &out))
 }
@@ -139,4 +140,27 @@ func TestCalibration(t *testing.T) {
 	require.Error(t, run(t.Context(), []string{"calibration", truth}, &out))
 	require.Error(t, run(t.Context(), []string{"calibration", truth, "none"}, &out))
 	require.Error(t, run(t.Context(), []string{"calibration", "none", found}, &out))
+}
+
+// TestConsequencesAreCompared: with the same genes all are the same, and with none those of genes differ.
+func TestConsequencesAreCompared(t *testing.T) {
+	t.Parallel()
+	lambda := filepath.Join("..", "..", "testdata", "lambda")
+	reference, truth := filepath.Join(lambda, "reference.fa"), filepath.Join(lambda, "genes.gff3")
+	share := func(found string) (all, coding float64) {
+		var out bytes.Buffer
+		var n, outside int
+		require.NoError(t, run(t.Context(), []string{"consequences", reference, truth, found}, &out))
+		_, err := fmt.Sscan(out.String(), &n, &all, &outside, &coding)
+		require.NoError(t, err)
+		require.Equal(t, variants, n)
+		require.LessOrEqual(t, outside, n)
+		return all, coding
+	}
+	all, coding := share(truth)
+	require.Equal(t, []float64{1, 1}, []float64{all, coding})
+	one := filepath.Join(t.TempDir(), "one.gff3") // the leftmost gene alone
+	require.NoError(t, os.WriteFile(one, []byte("##gff-version 3\nJ02459.1\tx\tgene\t191\t736\t.\t+\t.\tID=gene:nu1;biotype=protein_coding\nJ02459.1\tx\tmRNA\t191\t736\t.\t+\t.\tID=transcript:nu1;Parent=gene:nu1;biotype=protein_coding\nJ02459.1\tx\tCDS\t191\t736\t.\t+\t0\tID=CDS:nu1;Parent=transcript:nu1\n"), 0o644))
+	all, _ = share(one)
+	require.InDelta(t, .08, all, .08, "of lambda nine tenths are in genes")
 }
