@@ -455,6 +455,17 @@ func lacking(t *testing.T, commands string) string {
 	return ""
 }
 
+// outputsOf are the files that a command writes, so far as its text says.
+func outputsOf(command string) (files []string) {
+	list := words(command)
+	for i, word := range list[:max(0, len(list)-1)] {
+		if word == "-o" || word == ">" {
+			files = append(files, list[i+1])
+		}
+	}
+	return files
+}
+
 func copyFile(to, from string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
@@ -520,13 +531,23 @@ func TestEveryShownCommandIsRun(t *testing.T) {
 			w := newPageWorld(t, page, &used)
 			w.filled = !slices.ContainsFunc(run, func(c shownCommand) bool { return sends.MatchString(c.text) })
 			section := -1
+			absent := make(map[string]bool) // files that commands which were left out would have written
 			for _, c := range run {
 				if c.section != section && page != "README.md" { // where one section goes on with what another has started
 					w.endSection()
 					section = c.section
 				}
-				if tool := lacking(t, c.text); tool != "" {
-					t.Logf("left out, as %s: %s", tool, c.text)
+				why := lacking(t, c.text)
+				for _, word := range words(c.text) {
+					if why == "" && absent[word] {
+						why = word + " isn't there"
+					}
+				}
+				for _, file := range outputsOf(c.text) {
+					absent[file] = why != ""
+				}
+				if why != "" {
+					t.Logf("left out, as %s: %s", why, c.text)
 					continue
 				}
 				w.run(c)

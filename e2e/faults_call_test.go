@@ -65,6 +65,7 @@ func (f *callFault) bam() []byte {
 // cram is a whole CRAM file with some alignments to a contig.
 func (f *callFault) cram(contig string) []byte {
 	f.Helper()
+	needs(f.T, "samtools")
 	reference := f.write("cram.fa", []byte(">c1\n"+contig+"\n"))
 	cmd := exec.CommandContext(f.Context(), "samtools", "view", "-O", "cram", "-T", reference, "-")
 	text := samHeader
