@@ -5,9 +5,9 @@
 # What happens: it renames what is inside the bodies of Scan, Loop and If before it has noted the names of the weights outside, and never
 # renames a call of a function there. A body that uses a weight of its network keeps the old name. If one of the two networks has the
 # prefix, as is enough for all else, that name is the other network's: two stages of the same make both run with the weights of the one
-# without prefix, and the other's are there under their new names, used by nobody. If both have one, the merge ends with an error, or
-# ONNX Runtime misses the function. The checker with all its checks is content. Weights in the nodes of the graph itself are right, and so is a body that has its own or takes
-# them as inputs. onnx 1.23.2, onnxruntime 1.32.0.
+# without prefix, and the other's are there under their new names, used by nobody. If both have one, the merge ends with an error, or ONNX
+# Runtime misses the function. The checker with all its checks is content. Weights in the nodes of the graph itself are right, and so is a
+# body that has its own or takes them as inputs. onnx 1.23.2, onnxruntime 1.32.0.
 # Who is hurt: who puts two networks of one architecture into one file: a polisher behind a caller, two steps of a classifier, a network for
 # each strand. Recurrent cells and conditional parts are exported as such bodies. Shapes fit and scores are plausible, only that the second
 # network is the first once more.
@@ -38,7 +38,8 @@ def network(kind, seed):
     weights = {"R": draw.uniform(-1, 1, (width, width)).astype(np.float32)}
     functions = []
     if kind in ("Scan", "Loop"):
-        cell = [node("MatMul", ["h", "R"], ["m"]), node("Add", ["m", "frame"], ["s"]), node("Tanh", ["s"], ["h_out"]), node("Identity", ["h_out"], ["y_out"])]
+        cell = [node("MatMul", ["h", "R"], ["m"]), node("Add", ["m", "frame"], ["s"])]
+        cell += [node("Tanh", ["s"], ["h_out"]), node("Identity", ["h_out"], ["y_out"])]
         weights["h0"] = np.zeros((1, width), np.float32)
         outs = [value("h_out", 1, width), value("y_out", 1, width)]
     if kind == "Scan":
