@@ -60,6 +60,17 @@ func (a *Annotator) WithFunctions(f Functions) *Annotator {
 	return &b
 }
 
+// Products are what functions are asked of by variants within the genes of the model, in no order.
+func (m *Model) Products(yield func(Product) bool) {
+	for _, k := range m.contigs {
+		for _, t := range k.transcripts {
+			if !yield(Product{Gene: t.gene.name, Transcript: t.id, Protein: t.protein}) {
+				return
+			}
+		}
+	}
+}
+
 // describeFunctions fills the functions of consequences, which are those of effects.
 func (a *Annotator) describeFunctions(cs []Consequence, effects []*effect) {
 	if a.functions == nil {

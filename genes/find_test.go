@@ -648,3 +648,12 @@ func TestStartsOfBacteriaAreSurerThanTheirChains(t *testing.T) {
 	require.Zero(t, bacterium.surer(0))
 	require.Equal(t, 1.0, bacterium.surer(1))
 }
+
+// TestNamesOfContigsAreEscaped has names of contigs end neither a column nor an attribute.
+func TestNamesOfContigsAreEscaped(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, WriteGFF3(&out, []Contig{{Name: "c;d=e,f%&g", Seq: []byte("ACGT"), Circular: true}}, new(Result)))
+	require.Equal(t, "##gff-version 3\n##sequence-region c;d=e,f%25&g 1 4\n"+
+		"c;d=e,f%25&g\tPorestream\tregion\t1\t4\t.\t+\t.\tID=region:c%3Bd%3De%2Cf%25%26g;Is_circular=true\n", out.String())
+}

@@ -28,7 +28,7 @@ func WriteGFF3(w io.Writer, contigs []Contig, r *Result, comments ...string) err
 	at, broken, noncoding := 0, 0, 0
 	for i, c := range contigs {
 		if c.Circular {
-			fmt.Fprintf(out, "%s\t%s\tregion\t1\t%d\t.\t+\t.\tID=region:%s;Is_circular=true\n", escape(c.Name), source, len(c.Seq), escape(c.Name))
+			fmt.Fprintf(out, "%s\t%s\tregion\t1\t%d\t.\t+\t.\tID=region:%s;Is_circular=true\n", escape(c.Name), source, len(c.Seq), value(c.Name))
 		}
 		// The three lists are joined by their starts; what is not of this contig comes after all.
 		const none = math.MaxInt

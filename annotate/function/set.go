@@ -1,6 +1,7 @@
 package function
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -119,13 +120,18 @@ func appendNew(list []annotate.Function, fn annotate.Function) []annotate.Functi
 	return append(list, fn)
 }
 
-// Functions are those of p. A file knows it by the identifier of the gene, protein or transcript, else by the gene's
-// symbol, else by a synonym: what a stricter name finds is not mixed with what a looser one would.
-func (s *Set) Functions(p annotate.Product) []annotate.Function {
+func keyOf(p *annotate.Product) productKey {
 	key := productKey{transcript: p.Transcript, protein: p.Protein}
 	if p.Gene != nil {
 		key.id, key.symbol = p.Gene.ID, p.Gene.Symbol
 	}
+	return key
+}
+
+// Functions are those of p. A file knows it by the identifier of the gene, protein or transcript, else by the gene's
+// symbol, else by a synonym: what a stricter name finds is not mixed with what a looser one would.
+func (s *Set) Functions(p annotate.Product) []annotate.Function {
+	key := keyOf(&p)
 	all, ok := s.known.Load(key)
 	if !ok {
 		all, _ = s.known.LoadOrStore(key, s.all(key))
@@ -146,6 +152,22 @@ func (s *Set) Functions(p annotate.Product) []annotate.Function {
 		return nil
 	}
 	return kept
+}
+
+// Unused are the names of files that know none of products: their identifiers are others than those of the genes.
+func (s *Set) Unused(products iter.Seq[annotate.Product]) []string {
+	rest := slices.Clone(s.Files)
+	for p := range products {
+		if len(rest) == 0 {
+			break
+		}
+		rest = slices.DeleteFunc(rest, func(f *File) bool { return len(f.find(keyOf(&p))) > 0 })
+	}
+	var names []string
+	for _, f := range rest {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // concerns reports whether residues first to last touch a domain. Between two residues, with first after last, both must

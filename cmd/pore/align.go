@@ -55,6 +55,10 @@ in temporary files (in TMPDIR). The output is the same whatever the threads and 
 		Example: `  pore align --ref ref.fa reads.fastq.gz > reads.sorted.bam`,
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// Reads may be aligned in their place.
+			if err := cli.SpareInputs(cmd.Flags(), nil, "output"); err != nil {
+				return err
+			}
 			return alignFiles(cmd.Context(), cfg, args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

@@ -58,6 +58,10 @@ it is, and so does the order. Counts come last, on standard error.`,
   pore annotate --ref ref.fa --gff genes.gff3 --format json calls.vcf`,
 		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// Variants may be annotated in their place.
+			if err := cli.SpareInputs(cmd.Flags(), nil, "output"); err != nil {
+				return err
+			}
 			return annotateVCF(cmd.Context(), cfg, cmp.Or(strings.Join(args, ""), "-"), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
@@ -161,7 +165,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 		defer func() { err = f.Finish(err) }()
 		out = f
 	}
-	if annotator, err = cfg.genes.WithFunctions(annotator, cfg.functions); err != nil {
+	if annotator, err = cfg.genes.WithFunctions(annotator, cfg.functions, opts.Logger); err != nil {
 		return err
 	}
 	annotator, closeSources, err := withSources(annotator, g, cfg.sources)
@@ -185,7 +189,7 @@ func annotateVCF(ctx context.Context, cfg annotateConfig, path string, stdin io.
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, explainBCSQ(err))
 	}
-	reportAnnotation(os.Stderr, &stats, bcsq)
+	reportAnnotation(os.Stderr, &stats, bcsq, bcsq != nil && len(opts.Fields) == 1)
 	return nil
 }
 
@@ -212,10 +216,14 @@ func (cfg *annotateConfig) loadGenes(ctx context.Context, opts *pipe.Options) (*
 	return g, annotator, nil
 }
 
-// reportAnnotation counts what was annotated; bcsq is nil without BCSQ.
-func reportAnnotation(w io.Writer, stats *pipe.Stats, bcsq *haplotype.Annotator) {
+// reportAnnotation counts what was annotated; bcsq is nil without BCSQ. Of that alone, which goes by haplotypes, alleles aren't counted.
+func reportAnnotation(w io.Writer, stats *pipe.Stats, bcsq *haplotype.Annotator, alone bool) {
 	if bcsq != nil {
 		reportBCSQ(w, bcsq)
+	}
+	if alone {
+		fmt.Fprintf(w, "%d records, %d lines skipped\n", stats.Records, stats.Skipped)
+		return
 	}
 	fmt.Fprintf(w, "%d records, %d alleles annotated, %d not supported, %d lines skipped\n",
 		stats.Records, stats.Alleles, stats.Unsupported.Total(), stats.Skipped)

@@ -75,6 +75,9 @@ cut off reads have to be the same, too, which a file doesn't say.`,
   pore basecall --kit-name SQK-RBK114-24 --format bam reads.pod5 > reads.bam`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.SpareInputs(cmd.Flags(), args, "failed", "record-scores"); err != nil {
+				return err
+			}
 			return basecallFiles(cmd.Context(), cfg, args, cmd.OutOrStdout())
 		},
 	}

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/porestream/porestream/annotate"
+	"github.com/porestream/porestream/annotate/pipe"
 )
 
 // bcsqFiles writes a gene of 33 bases on 1:11-43, MKLVKKAGV* and a deletion that reaches beyond the contig's end.
@@ -122,4 +125,14 @@ func TestAnnotateBCSQOrderByContig(t *testing.T) {
 	require.NoError(t, os.WriteFile(synonyms, []byte("1\tchr1\n"), 0o600))
 	_, err := execute(t, "--fields", "bcsq", "--contig-synonyms", synonyms, "--ref", ref, "--gff", gff, in)
 	require.ErrorContains(t, err, "chr1:14: comes after position 15")
+}
+
+// TestReportOfHaplotypesAlone has the last line not say that no allele was annotated, where only BCSQ was asked for.
+func TestReportOfHaplotypesAlone(t *testing.T) {
+	t.Parallel()
+	var alone, both bytes.Buffer
+	reportAnnotation(&alone, &pipe.Stats{Stats: annotate.Stats{Records: 6}}, nil, true)
+	require.Equal(t, "6 records, 0 lines skipped\n", alone.String())
+	reportAnnotation(&both, &pipe.Stats{Stats: annotate.Stats{Records: 6, Alleles: 6}}, nil, false)
+	require.Equal(t, "6 records, 6 alleles annotated, 0 not supported, 0 lines skipped\n", both.String())
 }

@@ -99,6 +99,9 @@ docs/files/variant-calling.md describes every field and filter of the output.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// What is in use is some 20 MB, whatever the genome's length: collecting twice as often takes 10 MB less for a fiftieth of the time.
 			setGCPercent(50)
+			if err := cli.SpareInputs(cmd.Flags(), args, "output", "callable", "haplotag"); err != nil {
+				return err
+			}
 			return call(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

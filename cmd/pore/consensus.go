@@ -37,6 +37,9 @@ gVCF, --callable is needed, as nothing else says where reads are.`,
   pore consensus --ref ref.fa --callable results/callable.bed results/variants.vcf -o consensus.fa`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.SpareInputs(cmd.Flags(), args, "output"); err != nil {
+				return err
+			}
 			return makeConsensus(cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

@@ -59,6 +59,9 @@ pore annotate and the others. Counts come last, on standard error.`,
 			if cfg.translated != "" && cfg.translated == cfg.output {
 				return cli.Usagef("--faa and -o are both %s: give each a file of its own", cfg.output)
 			}
+			if err := cli.SpareInputs(cmd.Flags(), nil, "output", "faa"); err != nil {
+				return err
+			}
 			cfg.finding.Code = cfg.codes.Default
 			logger, err := cfg.log.Logger(os.Stderr)
 			if err != nil {

@@ -51,6 +51,8 @@ func TestGenes(t *testing.T) {
 		{[]string{"--ref", lambda, "--proteins", known, "--protein-identity", "0"}, "--protein-identity 0 is no percentage: want more than 0"},
 		{[]string{"--ref", lambda, "--proteins", known, "--protein-coverage", "NaN"}, "--protein-coverage NaN is no percentage"},
 		{[]string{"--ref", lambda, "-o", output, "--faa", output}, "give each a file of its own"},
+		{[]string{"--ref", short, "-o", short}, "would replace a file that is read, by --ref"},
+		{[]string{"--ref", lambda, "--proteins", short, "--faa", short}, "would replace a file that is read, by --proteins"},
 		{[]string{"--ref", lambda, "--faa", "-"}, "--faa and -o are both -"},
 		{[]string{"--ref", lambda, "--prior", lambda}, "decoding a prior of gene models"},
 		{[]string{"--ref", lambda, "--prior", filepath.Join(dir, "none")}, "no such file"},

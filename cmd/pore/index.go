@@ -29,12 +29,15 @@ minimap2 -x map-ont -d OUT.mmi FASTA makes one as well, as long as it is in one 
 		Example: `  pore index --ref ref.fa -o ref.mmi
   pore align --ref ref.fa --index ref.mmi reads.fastq > reads.bam`,
 		Args: cli.Args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case reference == "":
 				return cli.Usagef("--ref is required: the reference genome to index")
 			case output == "":
 				return cli.Usagef("--output is required: the file for the index")
+			}
+			if err := cli.SpareInputs(cmd.Flags(), nil, "output"); err != nil {
+				return err
 			}
 			logger, err := log.Logger(os.Stderr)
 			if err != nil {

@@ -68,6 +68,9 @@ docs/files/modified-bases.md describes the columns.`,
   pore pileup --ref ref.fa --cpg --bedgraph track --no-filtering reads.sorted.bam > cpg.bed`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.SpareInputs(cmd.Flags(), args, "output", "find-motifs", "answers", "vector"); err != nil {
+				return err
+			}
 			return pileUp(cmd.Context(), cfg, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}

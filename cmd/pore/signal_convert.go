@@ -35,6 +35,9 @@ Nothing appears under its name before everything is complete.`,
   pore signal convert --to blow5 -o reads.blow5 reads.pod5`,
 		Args: cli.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.SpareInputs(cmd.Flags(), args, "output"); err != nil {
+				return err
+			}
 			return convertSignal(cmd.Context(), cfg, args, cmd.ErrOrStderr())
 		},
 	}

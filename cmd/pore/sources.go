@@ -61,7 +61,12 @@ in one step: a program that has it open goes on with the old one, or takes the n
   pore sources build --ref GRCh38.fa --name am --version 1 --columns chrom=CHROM,pos=POS,ref=REF,alt=ALT \
       --fields am_pathogenicity:Float,am_class AlphaMissense.tsv.gz -o am.pss`,
 		Args: cli.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return buildSource(cmd.Context(), cfg, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.SpareInputs(cmd.Flags(), args, "output"); err != nil {
+				return err
+			}
+			return buildSource(cmd.Context(), cfg, args[0])
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.reference, "ref", "", "reference genome, FASTA, may be gzipped (required)")

@@ -3,6 +3,7 @@ package cli
 import (
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -42,11 +43,22 @@ func (f *KafkaFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.passwordFile, "sasl-password-file", "", "file with the password; else the environment variable "+passwordVariable)
 }
 
+// longestPrefix and the longest name of a topic are together below the 249 letters that Kafka takes.
+const longestPrefix = 200
+
+// notOfTopic reports whether Kafka refuses a letter in the name of a topic. The embedded broker takes any.
+func notOfTopic(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+}
+
 // Config is the configuration that the flags describe.
 func (f *KafkaFlags) Config(logger *slog.Logger, reg prometheus.Registerer) (kafka.Config, error) {
 	cfg := kafka.Config{Brokers: f.Brokers, Logger: logger, Registerer: reg}
 	if len(f.Brokers) == 0 {
 		return cfg, Usagef("--brokers is required: Kafka brokers, host:port[,host:port...]")
+	}
+	if at := strings.IndexFunc(f.Prefix, notOfTopic); at >= 0 || len(f.Prefix) > longestPrefix {
+		return cfg, Usagef("--topic-prefix %q: want at most %d letters, digits, dots, underscores and hyphens, of which Kafka's topics have their names", f.Prefix, longestPrefix)
 	}
 	if f.tls || f.tlsConfig != (kafka.TLSConfig{}) {
 		tls := f.tlsConfig

@@ -184,7 +184,7 @@ func (e *Engines) loadAnnotator(ctx context.Context, opts Options) (err error) {
 	if e.genes, err = opts.Genes.fingerprint(e.Genome, e.Annotator.Model().Origin); err != nil {
 		return err
 	}
-	if e.Annotator, err = opts.Genes.WithFunctions(e.Annotator, opts.Functions); err != nil {
+	if e.Annotator, err = opts.Genes.WithFunctions(e.Annotator, opts.Functions, opts.Logger); err != nil {
 		return err
 	}
 	if len(opts.Sources) == 0 {

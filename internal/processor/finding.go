@@ -26,7 +26,9 @@ type Found struct {
 	*genes.Result
 	contigs []genes.Contig
 	known   int // proteins that genes could be named after
-	naming  string
+	// described of them have terms of files of functions, which pore genes is given.
+	described int
+	naming    string
 }
 
 // Find finds the genes of a genome.

@@ -140,11 +140,36 @@ func TestGenesAreFound(t *testing.T) {
 	other, err := named.fingerprint(g, b.Model().Origin)
 	require.NoError(t, err)
 	require.NotEqual(t, with, other)
-	_, err = named.WithFunctions(b, []string{reference})
+	_, err = named.WithFunctions(b, []string{reference}, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "reading functions")
-	same, err := named.WithFunctions(b, nil)
+	same, err := named.WithFunctions(b, nil, nil)
 	require.NoError(t, err)
 	require.Same(t, b, same)
+
+	// Sets are found by a gene of the model, by one of the known proteins that it is like, or by none, which is said.
+	for member, want := range map[string]string{"PORE_00001": "", "lambdap02": "", "cI": "", "CI_HUMAN": "no gene has functions of this file"} {
+		sets := filepath.Join(t.TempDir(), "sets.gmt")
+		require.NoError(t, os.WriteFile(sets, []byte("set\t-\t"+member+"\n"), 0o600))
+		log.Reset()
+		_, err = named.WithFunctions(b, []string{sets}, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		if want == "" {
+			require.Empty(t, log.String(), member)
+			continue
+		}
+		require.Contains(t, log.String(), want)
+	}
+
+	// The summary says how many known proteins a file of terms knows.
+	gaf := filepath.Join(t.TempDir(), "terms.gaf")
+	require.NoError(t, os.WriteFile(gaf, []byte("!gaf-version: 2.2\n"+
+		"X\tlambdap02\tnone\tenables\tGO:0005524\tPMID:1\tIDA\t\tF\t\t\tprotein\ttaxon:1\t20260101\tX\t\t\n"+
+		"X\tother\tnu1\tenables\tGO:0003677\tPMID:1\tIDA\t\tF\t\t\tprotein\ttaxon:1\t20260101\tX\t\t\n"), 0o600))
+	finding := Finding{Naming: named.Naming}
+	finding.Naming.Functions = []string{gaf}
+	found, err := finding.Find(t.Context(), g)
+	require.NoError(t, err)
+	require.Contains(t, found.Summary(), "named after 73 known proteins, 2 of which have terms of --functions")
 
 	// A contig that is said to be circular is so in what was found too.
 	var circular Genes

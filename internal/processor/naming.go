@@ -3,6 +3,9 @@ package processor
 import (
 	"context"
 	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -60,10 +63,15 @@ func (n *Naming) name(ctx context.Context, found *Found) error {
 		if err != nil {
 			return err
 		}
+		for i := range proteins {
+			if slices.ContainsFunc(set.Functions(knownProduct(&proteins[i])), isTerm) {
+				found.described++
+			}
+		}
 		naming.Terms = func(p *homology.Protein) []string {
 			var terms []string
 			for _, f := range set.Functions(knownProduct(p)) {
-				if f.Kind == annotate.GeneTerm {
+				if isTerm(f) {
 					terms = append(terms, f.ID)
 				}
 			}
@@ -78,6 +86,8 @@ func (n *Naming) name(ctx context.Context, found *Found) error {
 func knownProduct(p *homology.Protein) annotate.Product {
 	return annotate.Product{Gene: &annotate.Gene{ID: p.ID, Symbol: p.Gene}, Protein: p.ID}
 }
+
+func isTerm(f annotate.Function) bool { return f.Kind == annotate.GeneTerm }
 
 // evidenceBySimilarity is the Gene Ontology's code of what no curator has reviewed.
 const evidenceBySimilarity = "IEA"
@@ -110,8 +120,8 @@ func (c *carried) Functions(p annotate.Product) []annotate.Function {
 	return out
 }
 
-// WithFunctions gives an annotator of these genes files of functions, which may be none.
-func (f *Genes) WithFunctions(a *annotate.Annotator, paths []string) (*annotate.Annotator, error) {
+// WithFunctions gives an annotator of these genes files of functions, which may be none. It warns of those that know none of the genes.
+func (f *Genes) WithFunctions(a *annotate.Annotator, paths []string, logger *slog.Logger) (*annotate.Annotator, error) {
 	if len(paths) == 0 {
 		return a, nil
 	}
@@ -119,10 +129,27 @@ func (f *Genes) WithFunctions(a *annotate.Annotator, paths []string) (*annotate.
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range set.Unused(f.products(a.Model())) {
+		logger.Warn("no gene has functions of this file: its identifiers and symbols are none of the genes'", "file", name)
+	}
 	if f.similar == nil {
 		return a.WithFunctions(set), nil
 	}
 	return a.WithFunctions(&carried{set: set, similar: f.similar}), nil
+}
+
+// products are what files of functions are asked for: the model's genes and the known proteins that they are like.
+func (f *Genes) products(m *annotate.Model) iter.Seq[annotate.Product] {
+	return func(yield func(annotate.Product) bool) {
+		for p := range m.Products {
+			if !yield(p) {
+				return
+			}
+			if s := f.similar[p.Gene.ID]; s != nil && !yield(knownProduct(s.Protein)) {
+				return
+			}
+		}
+	}
 }
 
 // namingSummary states in a few words how many genes got names; empty if none were asked for.
@@ -130,5 +157,9 @@ func (f *Found) namingSummary(naming *Naming) string {
 	if len(naming.Proteins) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of them named after %d known proteins", f.Named, f.known)
+	summary := fmt.Sprintf("; %d of them named after %d known proteins", f.Named, f.known)
+	if len(naming.Functions) > 0 {
+		summary += fmt.Sprintf(", %d of which have terms of --functions", f.described)
+	}
+	return summary
 }
