@@ -17,6 +17,7 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
 	"github.com/porestream/porestream/modbase/record"
+	"github.com/porestream/porestream/wholefile"
 )
 
 type demuxConfig struct {
@@ -97,8 +98,8 @@ func demuxFile(cfg demuxConfig, path string, stdin io.Reader, stdout io.Writer) 
 	if len(there) > 0 {
 		return fmt.Errorf("%s is there already: choose another folder with --out", there[0])
 	}
-	counts, err := sorted.Sort(in, func(barcode string) (io.WriteCloser, error) {
-		return os.OpenFile(filepath.Join(cfg.out, barcode+".bam"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	counts, err := sorted.Sort(in, func(barcode string) (sorted.File, error) {
+		return wholefile.Create(filepath.Join(cfg.out, barcode+".bam"))
 	}, opts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -47,6 +47,12 @@ func TestDemux(t *testing.T) {
 `, len(insert), len(insert), len(insert)), table, "barcode02 is not on the sheet; its read is cut behind what every rapid kit leaves")
 	_, err = run("demux", "--kit-name", "SQK-RBK114-24", "--out", out, in)
 	require.ErrorContains(t, err, "SQK-RBK114-24_barcode03.bam is there already")
+	again, broken := filepath.Join(dir, "again"), filepath.Join(dir, "broken.sam")
+	require.NoError(t, os.WriteFile(broken, []byte(text+"read3\t4\n"), 0o600))
+	_, err = run("demux", "--kit-name", "SQK-RBK114-24", "--out", again, broken)
+	require.ErrorContains(t, err, "record 4: ")
+	_, err = run("demux", "--kit-name", "SQK-RBK114-24", "--out", again, in)
+	require.NoError(t, err, "what failed is in nobody's way")
 	for _, tt := range []struct {
 		args []string
 		says string

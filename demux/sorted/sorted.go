@@ -63,10 +63,18 @@ const maxFiles = 1000
 
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
+// File is what the reads of one barcode are written to.
+type File interface {
+	io.Writer
+	// Finish keeps the file if err is nil. Otherwise it removes the file and returns err.
+	Finish(err error) error
+}
+
 // Sort reads SAM or BAM and writes each read to the file that create returns for the
 // name of its barcode. Files come to be with their first read. What is classified is
-// written as unaligned reads in the direction of sequencing.
-func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts Options) (counts Counts, err error) {
+// written as unaligned reads in the direction of sequencing. Files are kept
+// once all are written: after an error in reading or writing, none is.
+func Sort(in io.Reader, create func(name string) (File, error), opts Options) (counts Counts, err error) {
 	records, err := hts.NewReader(in, 1)
 	if err != nil {
 		return counts, fmt.Errorf("reading the header: %w: this is neither SAM nor BAM", err)
@@ -106,10 +114,15 @@ func Sort(in io.Reader, create func(name string) (io.WriteCloser, error), opts O
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
-		f := s.files[name]
-		counts.Barcodes = append(counts.Barcodes, f.count)
-		err = errors.Join(err, f.close())
+	names := slices.Sorted(maps.Keys(s.files))
+	for _, name := range names {
+		counts.Barcodes = append(counts.Barcodes, s.files[name].count)
+		if closeErr := s.files[name].bam.Close(); err == nil { // a disk that is full is so for all files, and told of once
+			err = closeErr
+		}
+	}
+	for _, name := range names {
+		err = s.files[name].below.Finish(err)
 	}
 	return counts, err
 }
@@ -146,7 +159,7 @@ type sorter struct {
 	lines  hts.Lines // of the header
 	refs   []*sam.Reference
 	groups map[string]string // lines @RG by id
-	create func(string) (io.WriteCloser, error)
+	create func(string) (File, error)
 	files  map[string]*file
 	counts *Counts
 	last   struct{ read, barcode string } // of the record before, for records without a tag of their own
@@ -154,13 +167,11 @@ type sorter struct {
 
 // file is the file of one barcode.
 type file struct {
-	below  io.WriteCloser
+	below  File
 	bam    *hts.Writer
 	groups map[string]string // read groups by what they were
 	count  Count
 }
-
-func (f *file) close() error { return errors.Join(f.bam.Close(), f.below.Close()) }
 
 func (s *sorter) sort(r *sam.Record) error {
 	if s.opts.Classifier == nil {
@@ -287,7 +298,7 @@ func (s *sorter) file(name, sample, alias string) (*file, error) {
 		return nil, err
 	}
 	if f.bam, err = hts.NewWriter(f.below, hts.BAM, lines, refs, 1); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing the header of %s: %w", name, err), f.below.Close())
+		return nil, f.below.Finish(fmt.Errorf("writing the header of %s: %w", name, err))
 	}
 	s.files[name] = f
 	return f, nil

@@ -24,6 +24,7 @@ import (
 	"github.com/porestream/porestream/modbase"
 	"github.com/porestream/porestream/modbase/modbasetest"
 	"github.com/porestream/porestream/testenv"
+	"github.com/porestream/porestream/wholefile"
 )
 
 const header = "@HD\tVN:1.6\tSO:coordinate\n@SQ\tSN:ref\tLN:100000\n" +
@@ -81,8 +82,8 @@ func classifier(t *testing.T, name string) *demux.Classifier {
 	return demux.NewClassifier(kit, false)
 }
 
-func toDir(dir string) func(string) (io.WriteCloser, error) {
-	return func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, name+".bam")) }
+func toDir(dir string) func(string) (File, error) {
+	return func(name string) (File, error) { return wholefile.Create(filepath.Join(dir, name+".bam")) }
 }
 
 // TestReadsAndTagsGoWhereTheyBelong: reads of two kits go where they belong, cut or whole, and pysam finds
@@ -150,13 +151,13 @@ func names(t *testing.T, path string) []string {
 // memory keeps files.
 type memory map[string]*bytes.Buffer
 
-type closer struct{ *bytes.Buffer }
+type kept struct{ *bytes.Buffer }
 
-func (closer) Close() error { return nil }
+func (kept) Finish(err error) error { return err }
 
-func (m memory) create(name string) (io.WriteCloser, error) {
+func (m memory) create(name string) (File, error) {
 	m[name] = new(bytes.Buffer)
-	return closer{m[name]}, nil
+	return kept{m[name]}, nil
 }
 
 // TestSortByTag: reads that were classified before are sorted by their tag, with their alignments.
@@ -179,6 +180,32 @@ func TestSortByTag(t *testing.T) {
 	second, err := r.Read()
 	require.NoError(t, err)
 	require.Equal(t, "r1", second.Name)
+}
+
+// TestNoFileIsKeptAfterAnError: files of a part of the reads would pass for those of all.
+func TestNoFileIsKeptAfterAnError(t *testing.T) {
+	read := func(name, barcode string) string {
+		return name + "\t4\t*\t0\t0\t*\t*\t0\t0\tACGT\tIIII\tBC:Z:" + barcode + "\n"
+	}
+	for _, tt := range []struct{ last, says string }{
+		{read("r3", "../c"), `record 3: read r3: the tag BC is "../c"`},
+		{"r3\t4\n", "record 3: "},
+		{read("r3", "c"), "record 3: there is no room for c"},
+	} {
+		dir := t.TempDir()
+		create := toDir(dir)
+		_, err := Sort(strings.NewReader(header+read("r1", "a")+read("r2", "b")+tt.last), func(name string) (File, error) {
+			if name == "c" {
+				return nil, errors.New("there is no room for c")
+			}
+			return create(name)
+		}, Options{})
+		require.ErrorContains(t, err, tt.says)
+		require.NotContains(t, err.Error(), "\n")
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
 
 // TestSortAlias: a sheet names the samples of the run's flow cell.
