@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,17 +116,13 @@ func withText(path string, stdin io.Reader, fn func(r io.Reader, file string) er
 // writeConsensus writes all contigs, a line for every 60 bases, and returns counts of their
 // content.
 func writeConsensus(cfg consensusConfig, g *genome.Genome, c *consensus.Consensus, stdout io.Writer) (total consensus.Counts, err error) {
-	var file *wholefile.File
 	if cfg.output != "" {
-		if file, err = wholefile.Create(cfg.output); err != nil {
-			return total, err
+		file, createErr := wholefile.Create(cfg.output)
+		if createErr != nil {
+			return total, createErr
 		}
 		stdout = file
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, file.Discard())
-			}
-		}()
+		defer func() { err = file.Finish(err) }()
 	}
 	out := bufio.NewWriter(stdout)
 	for _, contig := range g.Contigs {
@@ -144,9 +139,6 @@ func writeConsensus(cfg consensusConfig, g *genome.Genome, c *consensus.Consensu
 	}
 	if err := out.Flush(); err != nil {
 		return total, fmt.Errorf("writing the consensus: %w", err)
-	}
-	if file != nil {
-		return total, file.Commit()
 	}
 	return total, nil
 }

@@ -40,6 +40,7 @@ func TestConsensusOfFiles(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"--ref", ref, "-o", "/dev/full", gvcf}, "writing /dev/full: no space left on device"},
 		{[]string{"--ref", ref, plain}, plain + ": it has no blocks of a gVCF, so nothing says where reads are: give --callable"},
 		{[]string{"--ref", ref, "--sample", "s2", gvcf}, gvcf + `: it has no sample "s2"; there is s1`},
 		{[]string{"--ref", file("other.fa", ">one\nACTTACGTAC\n"), gvcf}, gvcf + ": line 4: REF is G, and the reference has T there: another reference"},
