@@ -122,6 +122,33 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestVersionThatCannotBeWritten: a version for which there is no room is a failure, in one line.
+func TestVersionThatCannotBeWritten(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full:", err)
+	}
+	defer full.Close()
+	for args, want := range map[string]string{
+		"--version":      "pore: write /dev/stdout: no space left on device\n",
+		"version":        "pore version: write /dev/stdout: no space left on device\n",
+		"version --json": "pore version: write /dev/stdout: no space left on device\n",
+	} {
+		cmd := exec.CommandContext(t.Context(), self, strings.Fields(args)...)
+		cmd.Env = append(os.Environ(), "PORESTREAM_CLI_TEST=1")
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		_ = cmd.Run() // the exit code says what came of it
+		if code := cmd.ProcessState.ExitCode(); code != exitFailed || stderr.String() != want {
+			t.Errorf("pore %s: exit %d, stderr %q; want %d, %q", args, code, stderr.String(), exitFailed, want)
+		}
+	}
+}
+
 // Being stopped is no failure of what runs until then, and hides none.
 func TestStopped(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())

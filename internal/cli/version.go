@@ -50,8 +50,10 @@ func aboutProgram(name string, parts []Part) about {
 
 // print writes a line for the program and one for each of its parts. The first
 // line is the program's name, its version and its commit.
-func (a about) print(w io.Writer) {
-	fmt.Fprintf(w, "%s %s\n", a.Name, a.Build)
+func (a about) print(w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "%s %s\n", a.Name, a.Build); err != nil {
+		return err
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if a.Time != "" {
 		fmt.Fprintf(table, "  committed\t%s\n", a.Time)
@@ -64,7 +66,7 @@ func (a about) print(w io.Writer) {
 		}
 		fmt.Fprintf(table, "  %s\t%s\n", p.Name, text)
 	}
-	table.Flush()
+	return table.Flush()
 }
 
 // addVersion gives a program the flag --version and the command version, which
@@ -73,8 +75,11 @@ func addVersion(root *cobra.Command, parts []Part) {
 	root.Version = Version
 	root.SetVersionTemplate("{{aboutProgram .}}")
 	cobra.AddTemplateFunc("aboutProgram", func(cmd *cobra.Command) string {
+		// If this text can't be written, cobra returns the error, which Main reports, and prints it, too: with an output that is set, to
+		// that, which takes nothing, and not to standard error.
+		cmd.SetOut(cmd.OutOrStdout())
 		var b strings.Builder
-		aboutProgram(cmd.Root().Name(), parts).print(&b)
+		_ = aboutProgram(cmd.Root().Name(), parts).print(&b) // memory takes everything
 		return b.String()
 	})
 	var asJSON bool
@@ -90,8 +95,7 @@ that is no error of this command.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a := aboutProgram(cmd.Root().Name(), parts)
 			if !asJSON {
-				a.print(cmd.OutOrStdout())
-				return nil
+				return a.print(cmd.OutOrStdout())
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(a)
 		},

@@ -15,7 +15,9 @@ func TestAboutReportsPartsThatAreMissing(t *testing.T) {
 	})
 	a.Build = version.Build{Version: "1.2.3", Commit: "f79f9af3c1d2e3f4", Modified: true, Time: "2026-11-22T10:00:00Z", Go: "go1.26.8", Platform: "linux/amd64"}
 	var b strings.Builder
-	a.print(&b)
+	if err := a.print(&b); err != nil {
+		t.Fatal(err)
+	}
 	want := `pore 1.2.3 (f79f9af3c1d2, modified)
   committed     2026-11-22T10:00:00Z
   Go            1.26.8 linux/amd64
