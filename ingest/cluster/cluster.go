@@ -123,22 +123,15 @@ func (c *Cluster) scan(ctx context.Context, run string, from, end int64) (*strea
 // newest returns the newest value of a key among the committed records of a
 // topic's partition 0, from one offset to another, or nil.
 func (c *Cluster) newest(ctx context.Context, topic, key string, from, end int64) ([]byte, error) {
-	if from >= end {
-		return nil, nil
-	}
-	f := c.client.NewFetcher(topic, 0, from, kafka.FetchConfig{})
 	var value []byte
-	for next := from; next < end; {
-		batch, err := f.Next(ctx)
-		if err != nil {
-			return nil, err
+	err := c.client.ReadRange(ctx, topic, 0, from, end, kafka.FetchConfig{}, func(rec stream.Record) error {
+		if string(rec.Key) == key {
+			value = rec.Value
 		}
-		for _, rec := range batch.Records {
-			if string(rec.Key) == key {
-				value = rec.Value
-			}
-		}
-		next = batch.Next
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return value, nil
 }
@@ -174,32 +167,25 @@ func (c *Cluster) pushStates(ctx context.Context, run string) ([]*streampb.PushS
 // scanPushStates returns the newest whole state of a run and what is behind it,
 // among the committed records from one offset to another.
 func (c *Cluster) scanPushStates(ctx context.Context, run string, from, end int64) (states []*streampb.PushState, err error) {
-	if from >= end {
-		return nil, nil
-	}
 	prefix := []byte(stream.PushStatePrefix(run))
-	f := c.client.NewFetcher(c.cfg.Topics.Cursors, 0, from, kafka.FetchConfig{})
-	for next := from; next < end; {
-		batch, err := f.Next(ctx)
+	err = c.client.ReadRange(ctx, c.cfg.Topics.Cursors, 0, from, end, kafka.FetchConfig{}, func(rec stream.Record) error {
+		if !bytes.HasPrefix(rec.Key, prefix) {
+			return nil
+		}
+		state, err := stream.DecodePushState(rec.Value)
 		if err != nil {
-			return nil, err
+			return &ingest.PermanentError{Err: err}
 		}
-		for _, rec := range batch.Records {
-			if !bytes.HasPrefix(rec.Key, prefix) {
-				continue
-			}
-			state, err := stream.DecodePushState(rec.Value)
-			if err != nil {
-				return nil, &ingest.PermanentError{Err: err}
-			}
-			if state.GetPart() == 0 {
-				states = states[:0]
-			}
-			if state.GetPart() == 0 || len(states) > 0 {
-				states = append(states, state)
-			}
+		if state.GetPart() == 0 {
+			states = states[:0]
 		}
-		next = batch.Next
+		if state.GetPart() == 0 || len(states) > 0 {
+			states = append(states, state)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return states, nil
 }
