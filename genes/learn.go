@@ -60,87 +60,19 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 		return nil, errors.New("no genomes to learn from")
 	}
 	p := &Prior{Start: neutral(), Weights: firstWeights(), Ribosomal: []rna.Known{}}
-	var near neighbours
-	var usage composition
-	var starts []startContext
-	var between hexamers
-	anywhere := siteCounts{}
-	p.Start.Kinds = [startKinds]float64{}
-	for _, g := range genomes {
+	all := annotatedCounts{anywhere: siteCounts{}}
+	for i := range genomes {
+		g := &genomes[i]
 		p.Genomes = append(p.Genomes, g.Name)
-		for _, r := range g.Ribosomal {
-			have := func(o rna.Known) bool { return o.From == g.Name && o.Kind == r.Kind }
-			r.From = g.Name
-			if _, err := rna.NewIndex([]rna.Known{r}); err != nil {
-				continue // a piece, of which annotations have some
-			}
-			if !slices.ContainsFunc(p.Ribosomal, have) {
-				p.Ribosomal = append(p.Ribosomal, r)
-			}
-		}
-		code, err := newCode(g.Code)
-		if err != nil {
+		p.keepRibosomal(g)
+		if err := all.add(g); err != nil {
 			return nil, err
 		}
-		s := encode(g.Seq)
-		other := rna.Complemented(s)
-		var kinds [startKinds]float64
-		known := slices.Clone(g.Genes)
-		slices.SortFunc(known, func(a, b Known) int { return a.End - b.End })
-		edge := 0
-		var own spacingCounts
-		var contexts []startContext
-		for k, gene := range known {
-			strand, at, end := s, gene.Start, gene.End
-			if gene.Reverse {
-				strand, at, end = other, len(s)-gene.End, len(s)-gene.Start
-			}
-			if (end-at)%3 != 0 {
-				continue
-			}
-			usage.add(strand[at:end-3], code)
-			near.add(strand[at:end-3], code)
-			if codon := codonAt(strand, at); codon >= 0 && code.start[codon] >= 0 {
-				kinds[code.start[codon]]++
-				contexts = append(contexts, contextAt(strand, at, code.start[codon]))
-			}
-			if gene.Start > edge {
-				between.countAll(s[edge:gene.Start])
-			}
-			edge = max(edge, gene.End)
-			if k > 0 {
-				own.add(known[k-1].Reverse, gene.Reverse, gene.Start-known[k-1].End)
-			}
-		}
-		share := 1 / max(1, float64(len(contexts)))
-		for k := range kinds {
-			p.Start.Kinds[k] += float64(kinds[k] * share)
-		}
-		p.Spacing.join(&own)
-		sites := siteCounts{}
-		sites.countStarts(s, code)
-		sites.countStarts(other, code)
-		anywhere.share(sites)
-		// A few hundred of each genome are enough for a motif, and so no genome outvotes the others.
-		for i := range min(len(contexts), 300) {
-			starts = append(starts, contexts[i*len(contexts)/min(len(contexts), 300)])
-		}
 	}
-	p.Codons = usage.coefficients()
-	between.bothStrands()
-	m := newStarts(&p.Start, .5)
-	prior := neutral()
-	prior.Kinds = p.Start.Kinds
-	m.learn(&prior, starts, &between)
-	p.Start.Share, p.Start.Motif, p.Start.Offset = m.motifs[0].share, m.motifs[0].base, m.motifs[0].offset
-	p.Start.Flank = m.flank
-	sites, own := neutralSites(), siteCounts{}
-	own.countContexts(starts)
-	p.Start.Sites.learn(&sites, own, anywhere)
-	for b := range p.Start.Sites {
-		p.Start.Sites[b] = rounded(p.Start.Sites[b])
-	}
-	p.Pairs = near.odds()
+	p.Spacing = all.spacing
+	p.Codons = all.usage.coefficients()
+	p.Pairs = all.near.odds()
+	p.learnStarts(&all)
 	for round := range weightRounds {
 		bases := glance
 		if round == weightRounds-1 {
@@ -154,6 +86,114 @@ func LearnPrior(ctx context.Context, genomes []Annotated) (*Prior, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// keepRibosomal keeps a genome's first RNA of each kind, to find that of other genomes by.
+func (p *Prior) keepRibosomal(g *Annotated) {
+	for _, r := range g.Ribosomal {
+		have := func(o rna.Known) bool { return o.From == g.Name && o.Kind == r.Kind }
+		r.From = g.Name
+		if _, err := rna.NewIndex([]rna.Known{r}); err != nil {
+			continue // a piece, of which annotations have some
+		}
+		if !slices.ContainsFunc(p.Ribosomal, have) {
+			p.Ribosomal = append(p.Ribosomal, r)
+		}
+	}
+}
+
+// annotatedCounts are what genes that are known say of genes, before anything is fitted to it.
+type annotatedCounts struct {
+	usage    composition
+	near     neighbours
+	between  hexamers            // outside of genes
+	kinds    [startKinds]float64 // each genome's shares of start codons, added
+	starts   []startContext      // as many of each genome, as far as it has them
+	anywhere siteCounts          // before whatever could be a start codon
+	spacing  spacingCounts
+}
+
+// add counts a genome.
+func (c *annotatedCounts) add(g *Annotated) error {
+	code, err := newCode(g.Code)
+	if err != nil {
+		return err
+	}
+	s := encode(g.Seq)
+	other := rna.Complemented(s)
+	c.addStarts(c.addGenes(g.Genes, s, other, code))
+
+	sites := siteCounts{}
+	sites.countStarts(s, code)
+	sites.countStarts(other, code)
+	c.anywhere.share(sites)
+	return nil
+}
+
+// addGenes counts the genes of a sequence and what lies between them, and returns where the genes start. other is the other strand.
+func (c *annotatedCounts) addGenes(genes []Known, s, other []byte, code *geneticCode) (starts []startContext) {
+	known := slices.Clone(genes)
+	slices.SortFunc(known, func(a, b Known) int { return a.End - b.End })
+	edge := 0 // behind the genes so far
+	var spacing spacingCounts
+	for k, gene := range known {
+		strand, at, end := s, gene.Start, gene.End
+		if gene.Reverse {
+			strand, at, end = other, len(s)-gene.End, len(s)-gene.Start
+		}
+		if (end-at)%3 != 0 {
+			continue
+		}
+		c.usage.add(strand[at:end-3], code)
+		c.near.add(strand[at:end-3], code)
+		if codon := codonAt(strand, at); codon >= 0 && code.start[codon] >= 0 {
+			starts = append(starts, contextAt(strand, at, code.start[codon]))
+		}
+		if gene.Start > edge {
+			c.between.countAll(s[edge:gene.Start])
+		}
+		edge = max(edge, gene.End)
+		if k > 0 {
+			spacing.add(known[k-1].Reverse, gene.Reverse, gene.Start-known[k-1].End)
+		}
+	}
+	c.spacing.join(&spacing)
+	return starts
+}
+
+// addStarts adds a genome's start codons as shares, and a few hundred of their surroundings: they are enough for a motif, and so no genome
+// outvotes the others.
+func (c *annotatedCounts) addStarts(starts []startContext) {
+	var kinds [startKinds]float64
+	for i := range starts {
+		kinds[starts[i].kind]++
+	}
+	share := 1 / max(1, float64(len(starts)))
+	for k := range kinds {
+		c.kinds[k] += float64(kinds[k] * share)
+	}
+	few := min(len(starts), 300)
+	for i := range few {
+		c.starts = append(c.starts, starts[i*len(starts)/few])
+	}
+}
+
+// learnStarts fits the start codons, the motif before them and what is around them.
+func (p *Prior) learnStarts(all *annotatedCounts) {
+	p.Start.Kinds = all.kinds
+	all.between.bothStrands()
+	m := newStarts(&p.Start, .5)
+	prior := neutral()
+	prior.Kinds = p.Start.Kinds
+	m.learn(&prior, all.starts, &all.between)
+	p.Start.Share, p.Start.Motif, p.Start.Offset = m.motifs[0].share, m.motifs[0].base, m.motifs[0].offset
+	p.Start.Flank = m.flank
+	sites, own := neutralSites(), siteCounts{}
+	own.countContexts(all.starts)
+	p.Start.Sites.learn(&sites, own, all.anywhere)
+	for b := range p.Start.Sites {
+		p.Start.Sites[b] = rounded(p.Start.Sites[b])
+	}
 }
 
 // join adds the counts of a genome, scaled to one gene each thousand.
