@@ -433,9 +433,6 @@ const (
 
 func newNoise(model *errorModel) *noise {
 	c := model.counts
-	rate := func(events, n uint64, prior float64) float64 {
-		return (float64(events) + float64(prior*priorWeight)) / (float64(n) + priorWeight)
-	}
 	var n noise
 	for k := range kmer(kmerCount) {
 		for b := range byte(4) {

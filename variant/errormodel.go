@@ -305,9 +305,18 @@ func (c *errorCounts) model(prior *ErrorRates) *errorModel {
 		prior = &usual
 	}
 	m := &errorModel{counts: c, prior: *prior, lengths: c.lengths.model(prior)}
-	rate := func(events, n uint64, prior float64) float64 {
-		return (float64(events) + float64(prior*priorWeight)) / (float64(n) + priorWeight)
-	}
+	m.setPairs(c, prior)
+	m.setGaps(c, prior)
+	return m
+}
+
+// rate is a share of events that a prior, which weighs as priorWeight of n, is pulled to.
+func rate(events, n uint64, prior float64) float64 {
+	return (float64(events) + float64(prior*priorWeight)) / (float64(n) + priorWeight)
+}
+
+// setPairs sets what a base of a read costs that is aligned to one of a haplotype, by its quality.
+func (m *errorModel) setPairs(c *errorCounts, prior *ErrorRates) {
 	var bases, errors uint64
 	for bin := range firstClass {
 		bases += c.bases[bin]
@@ -340,6 +349,10 @@ func (c *errorCounts) model(prior *ErrorRates) *errorModel {
 			}
 		}
 	}
+}
+
+// setGaps sets what gaps cost that are opened, by the run of a base that they are in, and extended.
+func (m *errorModel) setGaps(c *errorCounts, prior *ErrorRates) {
 	var dels, inss uint64
 	for n := 1; n <= maxRun; n++ {
 		for b := range 4 {
@@ -363,7 +376,6 @@ func (c *errorCounts) model(prior *ErrorRates) *errorModel {
 	m.extIns = milliPhred(extend(c.insertedBases, inss+c.others) / 4)
 	// Any of three bases lengthens no run.
 	m.openOther = milliPhred(rate(c.others, c.positions, prior.Other) / 3)
-	return m
 }
 
 // milliPhred is the cost of an event of probability p.

@@ -254,7 +254,19 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		}
 	}
 
-	var out []*streampb.Call
+	out := r.retractions(t, current, standing)
+	for _, c := range calls {
+		if revision := r.revision(t, c, standing); revision != nil {
+			out = append(out, revision)
+		}
+	}
+	return out
+}
+
+// retractions takes back what was said about a tile and no longer holds: current are its calls now, and standing those of them that are shown.
+// What was stable has to be out of favour twice in a row, unless another call is in its place.
+func (r *Region) retractions(t int, current map[alleleKey]*streampb.Call, standing []*streampb.Call) (out []*streampb.Call) {
+	p := &r.publishing
 	for _, a := range p.alive(t) {
 		c := current[keyOfCall(a.call)]
 		reason, replaced := "quality fell", false
@@ -274,37 +286,40 @@ func (r *Region) live(t int, calls []*streampb.Call) []*streampb.Call {
 		}
 		out = append(out, p.retract(t, a, reason))
 	}
-	for _, c := range calls {
-		depth := int(c.GetDepth())
-		a := p.find(t, c)
-		if a == nil || !a.alive {
-			if r.shows(c) {
-				out = append(out, p.revise(t, c, r.status(c, depth), r.lateness()))
-			}
-			continue
-		}
-		if !r.holds(c) {
-			continue
-		}
-		stable := a.call.GetStatus() == streampb.CallStatus_STABLE
-		if a.since == disowned || !stable && (!r.beyondDoubt(c) || r.touches(c, standing)) {
-			a.since, p.changed = depth, true
-		}
-		changed := !sameGenotype(a.call, c) && c.GetGenotypeQuality() >= liveMinGenotypeQual
-		status, reason := r.status(c, a.since), r.lateness()
-		switch {
-		case changed:
-			status, reason = r.status(c, depth), cmp.Or(reason, genotypeChanged(a.call))
-		case stable && !r.final:
-			status = streampb.CallStatus_STABLE // an unchanged call stays stable
-		}
-		if changed || status != a.call.GetStatus() && !(r.final && a.call.GetStatus() == streampb.CallStatus_FINAL) ||
-			!slices.Equal(c.GetFilters(), a.call.GetFilters()) ||
-			c.GetDepth() >= 2*a.call.GetDepth() {
-			out = append(out, p.revise(t, c, status, reason))
-		}
-	}
 	return out
+}
+
+// revision is what there is to say of a call of a tile that was not said, or not so, before; nil: nothing.
+func (r *Region) revision(t int, c *streampb.Call, standing []*streampb.Call) *streampb.Call {
+	p, depth := &r.publishing, int(c.GetDepth())
+	a := p.find(t, c)
+	if a == nil || !a.alive {
+		if !r.shows(c) {
+			return nil
+		}
+		return p.revise(t, c, r.status(c, depth), r.lateness())
+	}
+	if !r.holds(c) {
+		return nil
+	}
+	stable := a.call.GetStatus() == streampb.CallStatus_STABLE
+	if a.since == disowned || !stable && (!r.beyondDoubt(c) || r.touches(c, standing)) {
+		a.since, p.changed = depth, true
+	}
+	changed := !sameGenotype(a.call, c) && c.GetGenotypeQuality() >= liveMinGenotypeQual
+	status, reason := r.status(c, a.since), r.lateness()
+	switch {
+	case changed:
+		status, reason = r.status(c, depth), cmp.Or(reason, genotypeChanged(a.call))
+	case stable && !r.final:
+		status = streampb.CallStatus_STABLE // an unchanged call stays stable
+	}
+	if changed || status != a.call.GetStatus() && !(r.final && a.call.GetStatus() == streampb.CallStatus_FINAL) ||
+		!slices.Equal(c.GetFilters(), a.call.GetFilters()) ||
+		c.GetDepth() >= 2*a.call.GetDepth() {
+		return p.revise(t, c, status, reason)
+	}
+	return nil
 }
 
 // sameGenotype reports whether two revisions agree on the genotype. The haplotype

@@ -359,6 +359,11 @@ func (h *handler) segment(s *streampb.Segment, span *trace.Span) ([]stream.Out, 
 	if uncertain {
 		return h.provisional(key, region, s.GetRun())
 	}
+	return h.evaluate(key, region, s, span)
+}
+
+// evaluate returns what there is to say of a region now that it has a segment more.
+func (h *handler) evaluate(key regionKey, region *variant.Region, s *streampb.Segment, span *trace.Span) ([]stream.Out, error) {
 	evaluation := h.spans.evaluate(key, s, span)
 	revisions, err := region.Evaluate()
 	if err != nil {
