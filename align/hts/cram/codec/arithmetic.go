@@ -106,50 +106,22 @@ func (m *model) halve() {
 // decodeArithmetic decodes bytes by adaptive models, which are updated with each byte (section 4.4).
 func decodeArithmetic(data []byte, size int) ([]byte, error) {
 	c := &cursor{data: data}
-	return c.arithmetic(size, false)
+	return c.transformed(size, false, (*cursor).arithmetic)
 }
 
-// arithmetic decodes a stream of size bytes. inner says that it is one of a stripe.
-func (c *cursor) arithmetic(size int, inner bool) ([]byte, error) {
-	flags := c.byte()
-	if flags&flagNoSize == 0 {
-		if n := c.uint7(); c.err == nil && n != size {
-			return nil, errLong
-		}
-	}
-	if flags&flagStripe != 0 {
-		if inner {
-			return nil, errNested
-		}
-		return c.stripe(size, (*cursor).arithmetic)
-	}
-	want := size
-	var p packing
-	if flags&flagPack != 0 {
-		if p, want = c.packing(); want > size {
-			return nil, errLong
-		}
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	var out []byte
-	var err error
+// arithmetic decodes size bytes before anything but runs, which the models know, was done to them.
+func (c *cursor) arithmetic(flags byte, size int) ([]byte, error) {
 	switch {
 	case flags&flagCat != 0:
-		out = c.take(want)
-		err = c.err
-	case want == 0:
+		out := c.take(size)
+		return out, c.err
+	case size == 0:
+		return nil, nil
 	case flags&flagExternal != 0:
 		// A stream that is no bzip2 is refused by its first bytes.
-		out, err = readAll(bzip2.NewReader(bytes.NewReader(c.data)), want)
-	default:
-		out, err = c.adaptive(want, flags&flagOrder != 0, flags&flagRuns != 0)
+		return readAll(bzip2.NewReader(bytes.NewReader(c.data)), size)
 	}
-	if err == nil && flags&flagPack != 0 {
-		out, err = p.unpack(out, size)
-	}
-	return out, err
+	return c.adaptive(size, flags&flagOrder != 0, flags&flagRuns != 0)
 }
 
 // adaptive decodes size bytes, by the byte before or not, and as runs or not.

@@ -115,7 +115,7 @@ func (t *tokens) read(c *cursor, size int, arithmetic bool) error {
 		if left -= n; left < 0 {
 			return errLong
 		}
-		data, err := decode(&stream, n, false)
+		data, err := stream.transformed(n, false, decode)
 		if err != nil {
 			return err
 		}

@@ -189,52 +189,30 @@ const (
 // done to bytes before (section 3).
 func decodeRANSNx16(data []byte, size int) ([]byte, error) {
 	c := &cursor{data: data}
-	return c.ransNx16(size, false)
+	return c.transformed(size, false, (*cursor).ransNx16)
 }
 
-// ransNx16 decodes a stream of size bytes. inner says that it is one of a stripe.
-func (c *cursor) ransNx16(size int, inner bool) ([]byte, error) {
-	flags := c.byte()
-	if flags&flagNoSize == 0 {
-		if n := c.uint7(); c.err == nil && n != size {
-			return nil, errLong
-		}
-	}
-	if flags&flagStripe != 0 {
-		if inner {
-			return nil, errNested
-		}
-		return c.stripe(size, (*cursor).ransNx16)
-	}
+// ransNx16 decodes size bytes, of which runs may have been taken out.
+func (c *cursor) ransNx16(flags byte, size int) ([]byte, error) {
 	coders := 4
 	if flags&flagWide != 0 {
 		coders = 32
 	}
-	want := size
-	var p packing
-	if flags&flagPack != 0 {
-		if p, want = c.packing(); want > size {
-			return nil, errLong
-		}
+	if flags&flagRuns == 0 {
+		return c.entropy(flags, size, coders)
 	}
-	unrun, runs := want, runLengths{}
-	if flags&flagRuns != 0 {
-		var err error
-		if runs, want, err = c.runLengths(coders, unrun); err != nil {
-			return nil, err
-		}
+	runs, literals, err := c.runLengths(coders, size)
+	if err != nil {
+		return nil, err
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
-	out, err := c.entropy(flags, want, coders)
-	if err == nil && flags&flagRuns != 0 {
-		out, err = runs.expand(out, unrun)
+	out, err := c.entropy(flags, literals, coders)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && flags&flagPack != 0 {
-		out, err = p.unpack(out, size)
-	}
-	return out, err
+	return runs.expand(out, size)
 }
 
 // entropy decodes size bytes before anything that was done to them is undone.

@@ -5,8 +5,46 @@ import "errors"
 // errNested bounds recursion: writers stripe once.
 var errNested = errors.New("a stripe within a stripe")
 
+// coder decodes the bytes of a stream behind its flags to size bytes.
+type coder func(c *cursor, flags byte, size int) ([]byte, error)
+
+// transformed decodes a stream of size bytes, which begins with its flags. It undoes what CRAM 3.1 may do to bytes before either of
+// its coders: dealing them out to several streams, and packing. inner says that the stream is one of those.
+func (c *cursor) transformed(size int, inner bool, decode coder) ([]byte, error) {
+	flags := c.byte()
+	if flags&flagNoSize == 0 {
+		if n := c.uint7(); c.err == nil && n != size {
+			return nil, errLong
+		}
+	}
+	if flags&flagStripe != 0 {
+		if inner {
+			return nil, errNested
+		}
+		return c.stripe(size, decode)
+	}
+	if flags&flagPack == 0 {
+		if c.err != nil {
+			return nil, c.err
+		}
+		return decode(c, flags, size)
+	}
+	p, packed := c.packing()
+	if packed > size {
+		return nil, errLong
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	out, err := decode(c, flags, packed)
+	if err != nil {
+		return nil, err
+	}
+	return p.unpack(out, size)
+}
+
 // stripe decodes streams that each have every nth byte (section 3.6).
-func (c *cursor) stripe(size int, decode func(c *cursor, size int, inner bool) ([]byte, error)) ([]byte, error) {
+func (c *cursor) stripe(size int, decode coder) ([]byte, error) {
 	n := int(c.byte())
 	if n == 0 {
 		return nil, errors.New("a stripe of no streams")
@@ -25,7 +63,7 @@ func (c *cursor) stripe(size int, decode func(c *cursor, size int, inner bool) (
 		if size%n > i {
 			want++
 		}
-		part, err := decode(&stream, want, true)
+		part, err := stream.transformed(want, true, decode)
 		if err != nil {
 			return nil, err
 		}
