@@ -104,11 +104,7 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--brokers", set.broker.Addr(), "--ref", set.ref, "--gff", cmp.Or(cfg.genes, cfg.file("genes.gff3")), "--device", cfg.device, "--listen", processorPage}
-	if len(cfg.networks) > 0 {
-		args = append(args, "--network", strings.Join(cfg.networks, ","))
-	}
-	processor, err := start(cancel, cfg, "processor", args...)
+	processor, err := startProcessor(cancel, cfg, set, processorPage)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +117,7 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 		return nil, err
 	}
 	defer consumer.kill()
-	ingest, err := start(cancel, cfg, "ingest", "minknow", "--brokers", set.broker.Addr(), "--host", "127.0.0.1", "--port", strconv.Itoa(sim.Port),
-		"--minknow-ca", filepath.Join(set.dir, "certs", "ca.crt"), "--listen", ingestPage, "--log-level", "debug")
+	ingest, err := startIngest(cancel, cfg, set, sim, ingestPage)
 	if err != nil {
 		return nil, err
 	}
@@ -131,32 +126,12 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err != nil {
 		return nil, err
 	}
-	var last uint64
-	for _, s := range layout.Strands {
-		last = max(last, s.End)
-	}
-	lasts := layout.At(last).Sub(layout.At(0))
+	lasts := duration(layout)
 	if !cfg.json {
 		fmt.Fprintf(stdout, "Sequencing %d reads of %s over %d channels, in %.1f minutes.\n", len(layout.Strands), cfg.data, cfg.channels, lasts.Minutes())
 	}
-
-	watched, stopWatching := context.WithTimeoutCause(ctx, lasts+endWithin, errors.New("the run has not come to its end in time"))
-	defer stopWatching()
 	seen := &observation{layout: layout}
-	var group errgroup.Group
-	var printed atomic.Int64
-	group.Go(func() error { return seen.readConsumer(consumer.stdout, &printed) })
-	revisions, err := seen.follow(watched, set.client, set.topics)
-	for err == nil && printed.Load() < revisions {
-		err = pause(watched)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("following the topics: %w", cmp.Or(context.Cause(watched), err))
-	}
-	if err := consumer.stop(); err != nil {
-		return nil, err
-	}
-	if err := group.Wait(); err != nil {
+	if err := seen.watch(ctx, set, consumer, lasts+endWithin); err != nil {
 		return nil, err
 	}
 	if seen.counted, err = metrics(ctx, ingestPage); err != nil {
@@ -178,14 +153,61 @@ func play(ctx context.Context, cfg config, stdout io.Writer) (_ *observation, er
 	if err := seen.readSignal(ctx, set.client, set.topics.Signal); err != nil {
 		return nil, err
 	}
+	seen.called, err = finalCalls(ctx, cfg, set)
+	return seen, err
+}
+
+func startProcessor(cancel context.CancelCauseFunc, cfg config, set *setting, page string) (*service, error) {
+	args := []string{"--brokers", set.broker.Addr(), "--ref", set.ref, "--gff", cmp.Or(cfg.genes, cfg.file("genes.gff3")), "--device", cfg.device, "--listen", page}
+	if len(cfg.networks) > 0 {
+		args = append(args, "--network", strings.Join(cfg.networks, ","))
+	}
+	return start(cancel, cfg, "processor", args...)
+}
+
+func startIngest(cancel context.CancelCauseFunc, cfg config, set *setting, sim *minknowsim.Sim, page string) (*service, error) {
+	return start(cancel, cfg, "ingest", "minknow", "--brokers", set.broker.Addr(), "--host", "127.0.0.1", "--port", strconv.Itoa(sim.Port),
+		"--minknow-ca", filepath.Join(set.dir, "certs", "ca.crt"), "--listen", page, "--log-level", "debug")
+}
+
+// duration is the time from a run's begin to the end of its last read.
+func duration(layout minknowsim.Layout) time.Duration {
+	var last uint64
+	for _, s := range layout.Strands {
+		last = max(last, s.End)
+	}
+	return layout.At(last).Sub(layout.At(0))
+}
+
+// watch follows the topics until the run has come to its end and the consumer, which it then stops, has printed all revisions.
+func (o *observation) watch(ctx context.Context, set *setting, consumer *service, within time.Duration) error {
+	watched, stop := context.WithTimeoutCause(ctx, within, errors.New("the run has not come to its end in time"))
+	defer stop()
+	var group errgroup.Group
+	var printed atomic.Int64
+	group.Go(func() error { return o.readConsumer(consumer.stdout, &printed) })
+	revisions, err := o.follow(watched, set.client, set.topics)
+	for err == nil && printed.Load() < revisions {
+		err = pause(watched)
+	}
+	if err != nil {
+		return fmt.Errorf("following the topics: %w", cmp.Or(context.Cause(watched), err))
+	}
+	if err := consumer.stop(); err != nil {
+		return err
+	}
+	return group.Wait()
+}
+
+// finalCalls returns what pore consume says of the run at its end: the alleles that passed.
+func finalCalls(ctx context.Context, cfg config, set *setting) ([]allele, error) {
 	result := exec.CommandContext(ctx, filepath.Join(cfg.bin, "pore"), "consume", "--brokers", set.broker.Addr(), "--format", "vcf", "--ref", set.ref)
 	result.Stderr = os.Stderr
 	text, err := result.Output()
 	if err != nil {
 		return nil, fmt.Errorf("reading the calls: %w", err)
 	}
-	seen.called, err = passed(bytes.NewReader(text))
-	return seen, err
+	return passed(bytes.NewReader(text))
 }
 
 func startSimulator(ctx context.Context, cfg config, dir string) (*minknowsim.Sim, error) {
