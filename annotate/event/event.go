@@ -75,9 +75,10 @@ func AlleleOf(c *streampb.Call) Allele {
 
 // Call is the evidence.
 type Call struct {
-	Qual            float64  `json:"qual"`
-	GenotypeQuality uint32   `json:"gq"`
-	Genotype        []uint32 `json:"genotype"`
+	Qual            float64 `json:"qual"` // Phred-scaled probability that the call is wrong
+	GenotypeQuality uint32  `json:"gq"`   // Phred-scaled probability that Genotype is wrong
+	// Genotype has a number for each haplotype: 0 the reference, 1 this allele, from 2 on Others.
+	Genotype []uint32 `json:"genotype"`
 	// Copies is how many haplotypes carry the allele, and Zygosity what that makes of
 	// the genotype: one of the constants, or empty without a genotype. Both follow
 	// from Genotype.

@@ -197,7 +197,7 @@ func (c *compiler) addBED(line int, f []string, columns []column) error {
 // tableRoles are what Config.Columns can name.
 var tableRoles = []string{"chrom", "pos", "start", "end", "ref", "alt", "id"}
 
-// table holds the columns of a TSV by meaning; -1 for those it lacks.
+// tsvTable holds the columns of a TSV by meaning; -1 for those it lacks.
 type tsvTable struct {
 	chrom, pos, start, end, ref, alt, id int
 	columns                              []column

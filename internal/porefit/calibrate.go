@@ -252,10 +252,13 @@ func scale(q, want, is []float64) {
 	}
 }
 
-// Between is how reads differ from each other.
+// Between is how reads differ from each other. Spreads are standard deviations between reads.
 type Between struct {
+	// Centre and Scale are means, in picoamperes, of where a read has the middle of levels and of what it has for a level's standard deviation;
+	// Together is the correlation of the two.
 	Centre, CentreSpread, Scale, ScaleSpread, Together float64
-	SpeedSpread, NoiseSpread, Drift                    float64
+	// SpeedSpread and NoiseSpread are of logarithms. Drift is the standard deviation of slow wandering within a read, in levels.
+	SpeedSpread, NoiseSpread, Drift float64
 }
 
 // Spread measures it.

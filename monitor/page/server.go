@@ -55,7 +55,8 @@ type Config struct {
 	Eager  bool
 	// Local answers for the regions that this process holds; nil: it holds none.
 	Local Reads
-	// Peer asks another process for the reads that it holds; nil: [AskPeer].
+	// Peer asks another process for the reads that it holds; nil: over HTTP, with this
+	// page's own token.
 	Peer   func(ctx context.Context, owner monitor.Owner, at Place) (*monitor.Pileup, error)
 	Logger *slog.Logger // nil: none
 }

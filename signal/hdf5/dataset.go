@@ -37,7 +37,7 @@ type Dataset struct {
 	single  chunk // for indexSingle
 	unpart  bool  // a chunk that is part of an edge is not filtered
 	filters []filter
-	pageLog uint8 // for indexFixedArray
+	pageLog uint8 // for indexFixed
 }
 
 // indexKind is how a dataset's chunks are found.
