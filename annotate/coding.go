@@ -299,21 +299,7 @@ func (e *effect) peptideTerms(v *variant, alt string) {
 	insertion := changesLength && !shifts && len(c.alt) > len(c.ref) && insertsOnly(c.refPep, c.altPep)
 	deletion := changesLength && !shifts && len(c.alt) < len(c.ref) && deletesOnly(c.ref, c.alt)
 
-	startKept := false
-	if e.touchesStart() {
-		switch {
-		case !changesLength:
-			startKept = isCodon(t.code.starts, e.altBase(alt, 0), e.altBase(alt, 1), e.altBase(alt, 2))
-			e.lostStart = !startKept
-			// A change after the first codon is classified like any other.
-			startKept = startKept && len(c.refPep) == 1
-		case t.startKept(v, e.cdsTo, true):
-			startKept = true
-		default:
-			first := isCodon(t.code.starts, e.altBase(alt, 0), e.altBase(alt, 1), e.altBase(alt, 2))
-			e.lostStart = !first && !(insertion && (strings.HasSuffix(c.altPep, c.refPep) || strings.HasPrefix(c.altPep, c.refPep)))
-		}
-	}
+	startKept := e.touchesStart() && e.decideStart(v, alt, insertion)
 
 	switch {
 	case e.lostStart:
@@ -343,6 +329,25 @@ func (e *effect) peptideTerms(v *variant, alt string) {
 			e.stopsMoved()
 		}
 	}
+}
+
+// decideStart sets whether a change of the start codon loses it. It returns whether the start stays and is all that the change concerns;
+// insertion says that whole amino acids are inserted and none is changed.
+func (e *effect) decideStart(v *variant, alt string, insertion bool) (kept bool) {
+	t, c := e.t, e.codon
+	begins := func() bool { // with a start codon still
+		return isCodon(t.code.starts, e.altBase(alt, 0), e.altBase(alt, 1), e.altBase(alt, 2))
+	}
+	switch {
+	case c.refLen == c.altLen:
+		e.lostStart = !begins()
+		// A change after the first codon is classified like any other.
+		return !e.lostStart && len(c.refPep) == 1
+	case t.startKept(v, e.cdsTo, true):
+		return true
+	}
+	e.lostStart = !begins() && !(insertion && (strings.HasSuffix(c.altPep, c.refPep) || strings.HasPrefix(c.altPep, c.refPep)))
+	return false
 }
 
 // stopsMoved classifies a substitution of several codons that has a stop before and after.

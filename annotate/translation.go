@@ -13,35 +13,13 @@ const slippage = 3
 
 // codingRegion sets what concerns translation. It is false if the transcript is to be left out.
 func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
-	rows := append(b.rows[:0], f.cds...)
-	b.rows = rows
-	slices.SortFunc(rows, func(x, y part) int {
-		if t.forward {
-			return cmp.Compare(x.start, y.start)
-		}
-		return cmp.Compare(y.start, x.start)
-	})
-	slips := false
+	rows := b.inOrder(f.cds, t.forward)
+	if !b.follow(t, f, rows) {
+		return false, nil
+	}
 	t.cds = b.newSegments(len(rows))
 	for i := range rows {
-		if i == 0 || rows[i].text != rows[i-1].text {
-			slips = slips || strings.Contains(f.of(&rows[i]).get("exception"), "ribosomal slippage")
-		}
 		t.cds[i] = segment{start: int(rows[i].start), end: int(rows[i].end)}
-		if i == 0 {
-			continue
-		}
-		if !follows(&rows[i-1], &rows[i], t.forward) {
-			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s lies within the CDS before it: the transcript is left out", t.said())
-			return false, nil
-		}
-		if slips {
-			continue
-		}
-		if n := min(rows[i-1].end, rows[i].end) - max(rows[i-1].start, rows[i].start); n > slippage {
-			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s shares %d bases with the CDS before it: the transcript is left out", t.said(), n)
-			return false, nil
-		}
 	}
 	bases := t.layOut(t.cds)
 	t.cdsStart, t.cdsEnd = t.cds[0].start, t.cds[len(t.cds)-1].end
@@ -53,18 +31,7 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 	if err := b.setCode(t, attrs, int(first.line)); err != nil {
 		return false, err
 	}
-	t.protein = accession(attrs.first("protein_id", "ID"))
-	if attrs.raw("protein_id") == nil && slices.ContainsFunc(rows[1:], func(r part) bool {
-		return r.text != first.text && f.of(&r).first("ID") != attrs.first("ID")
-	}) {
-		t.protein = "" // Helixer and Tiberius number the rows: none of the numbers is the protein's
-	}
-	if v := attrs.first("protein_version", "version"); v != "" && t.protein != "" && !strings.Contains(t.protein, ".") && attrs.raw("protein_id") != nil {
-		t.protein += "." + v
-	}
-	if t.protein == "" {
-		t.protein = t.id
-	}
+	t.nameProtein(f, rows)
 	t.describe(attrs)
 	t.partial(f, attrs)
 	if first.phase > 0 && !b.wholeDespitePhase(t, first, bases) {
@@ -84,6 +51,61 @@ func (b *builder) codingRegion(t *transcript, f *feature) (bool, error) {
 	b.translationExceptions(t, f, rows)
 	b.checkTranslation(t)
 	return true, nil
+}
+
+// inOrder returns rows in transcript direction, until the next call.
+func (b *builder) inOrder(rows []part, forward bool) []part {
+	b.rows = append(b.rows[:0], rows...)
+	slices.SortFunc(b.rows, func(x, y part) int {
+		if forward {
+			return cmp.Compare(x.start, y.start)
+		}
+		return cmp.Compare(y.start, x.start)
+	})
+	return b.rows
+}
+
+// follow reports whether the CDS rows of a transcript follow each other. They share bases only where the ribosome slips back.
+func (b *builder) follow(t *transcript, f *feature, rows []part) bool {
+	slips := false
+	for i := range rows {
+		if i == 0 || rows[i].text != rows[i-1].text {
+			slips = slips || strings.Contains(f.of(&rows[i]).get("exception"), "ribosomal slippage")
+		}
+		if i == 0 {
+			continue
+		}
+		if !follows(&rows[i-1], &rows[i], t.forward) {
+			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s lies within the CDS before it: the transcript is left out", t.said())
+			return false
+		}
+		if slips {
+			continue
+		}
+		if n := min(rows[i-1].end, rows[i].end) - max(rows[i-1].start, rows[i].start); n > slippage {
+			b.faults.note(OverlappingCDS, int(rows[i].line), "CDS of %s shares %d bases with the CDS before it: the transcript is left out", t.said(), n)
+			return false
+		}
+	}
+	return true
+}
+
+// nameProtein sets the protein's name by the transcript's CDS rows: its accession and version, or else the transcript's id.
+func (t *transcript) nameProtein(f *feature, rows []part) {
+	first := &rows[0]
+	attrs := f.of(first)
+	t.protein = accession(attrs.first("protein_id", "ID"))
+	if attrs.raw("protein_id") == nil && slices.ContainsFunc(rows[1:], func(r part) bool {
+		return r.text != first.text && f.of(&r).first("ID") != attrs.first("ID")
+	}) {
+		t.protein = "" // Helixer and Tiberius number the rows: none of the numbers is the protein's
+	}
+	if v := attrs.first("protein_version", "version"); v != "" && t.protein != "" && !strings.Contains(t.protein, ".") && attrs.raw("protein_id") != nil {
+		t.protein += "." + v
+	}
+	if t.protein == "" {
+		t.protein = t.id
+	}
 }
 
 // follows reports whether y begins and ends behind x in transcript direction: then they can share bases, but none of them
