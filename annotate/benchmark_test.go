@@ -21,12 +21,12 @@ func BenchmarkConsequences(b *testing.B) {
 			sites := make([]Site, 4096)
 			for i := range sites {
 				c := a.genome.Contigs[rng.IntN(len(a.genome.Contigs))]
-				at := rng.IntN(len(c.Seq) - 10)
-				ref := string(c.Seq[at : at+1])
+				at := rng.IntN(c.Len() - 10)
+				ref := c.Text(at, at+1)
 				alt := complementOf(ref)
 				switch i % 10 {
 				case 0:
-					ref, alt = string(c.Seq[at:at+3]), ref
+					ref, alt = c.Text(at, at+3), ref
 				case 1:
 					alt = ref + "GT"
 				}
