@@ -344,20 +344,16 @@ func (w *watcher) gather(ctx context.Context, f *tracked, g File, now time.Time)
 		}
 		f.runs[r.id] = true
 		r.dirs[filepath.Dir(f.entry.Path)] = true
+		key := r.id + "\x00" + found.ID()
 		known, sum, err := r.has(found.ID())
 		if err != nil {
 			return batch, false, nil, err
 		}
-		key := r.id + "\x00" + found.ID()
 		if !known {
 			sum, known = inBatch[key]
 		}
 		if known {
-			w.cfg.Metrics.foundAgain(1)
-			f.reads++
-			if sum != found.Sum() {
-				w.skip(f, &SkippedError{fmt.Errorf("%s: read %s is here with other bases than it was sent with, which stay", f.entry.Path, found.ID())})
-			}
+			w.again(f, found, sum)
 			continue
 		}
 		if refused = r.check(found); refused == nil {
@@ -376,6 +372,15 @@ func (w *watcher) gather(ctx context.Context, f *tracked, g File, now time.Time)
 	}
 	f.more = true
 	return batch, false, nil, nil
+}
+
+// again counts a read that was found before, with the sum of bases that it was sent with.
+func (w *watcher) again(f *tracked, found Found, sum uint32) {
+	w.cfg.Metrics.foundAgain(1)
+	f.reads++
+	if sum != found.Sum() {
+		w.skip(f, &SkippedError{fmt.Errorf("%s: read %s is here with other bases than it was sent with, which stay", f.entry.Path, found.ID())})
+	}
 }
 
 // loggedSkipped bounds the reads of a file of which each has a line in the log.

@@ -252,37 +252,45 @@ func (q *queue) write(ctx context.Context, recs []queued) error {
 	batch := encodeBatch(*buf, outs, batchIdentity{
 		producerID: s.id, producerEpoch: s.epoch, baseSequence: q.sequence, transactional: w.transactionalID != "",
 	}, enc)
+	tries, err := q.untilAcknowledged(ctx, batch)
+	// A try that was given up may still be sending the bytes: only those of a
+	// first try are free again.
+	if err == nil && tries == 1 && enc == nil {
+		*buf = batch
+		w.client.buffers.Put(buf)
+	}
+	return err
+}
+
+// untilAcknowledged sends the bytes of a batch until they are acknowledged, and says how often it did.
+func (q *queue) untilAcknowledged(ctx context.Context, batch []byte) (tries int, err error) {
+	w := q.writer
 	pause := newBackoff(w.cfg.DeliveryTimeout)
-	for try := 0; ; try++ {
+	for {
 		err := q.once(ctx, batch)
+		tries++
 		switch {
 		case err == nil, errors.Is(err, kafka.DuplicateSequenceNumber): // written by an earlier try
-			// A try that was given up may still be sending the bytes: only
-			// those of a first try are free again.
-			if try == 0 && enc == nil {
-				*buf = batch
-				w.client.buffers.Put(buf)
-			}
-			return nil
+			return tries, nil
 		case ctx.Err() != nil:
-			return errors.Join(ErrClosed, err)
+			return tries, errors.Join(ErrClosed, err)
 		case classify(err) != retriable:
-			return err
+			return tries, err
 		}
 		wait := pause.NextBackOff()
 		if wait == pause.Stop {
-			return fmt.Errorf("not acknowledged within %v: %w", w.cfg.DeliveryTimeout, err)
+			return tries, fmt.Errorf("not acknowledged within %v: %w", w.cfg.DeliveryTimeout, err)
 		}
 		w.client.metrics.retries.WithLabelValues("produce").Inc()
-		if try == 3 {
+		if tries == 4 {
 			w.client.log.Warn("writing is held up", slog.String("topic", q.topic),
 				slog.String("partition", strconv.Itoa(int(q.partition))), slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(ErrClosed, err)
+			return tries, errors.Join(ErrClosed, err)
 		case <-w.discipline.halted():
-			return fmt.Errorf("%w: %w", ErrAborted, err)
+			return tries, fmt.Errorf("%w: %w", ErrAborted, err)
 		case <-time.After(wait):
 		}
 	}
