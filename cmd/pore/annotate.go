@@ -21,7 +21,6 @@ import (
 	"github.com/porestream/porestream/genome"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/textfile"
 	"github.com/porestream/porestream/wholefile"
 )
 
@@ -257,20 +256,4 @@ func sizeOf(r io.Reader) int64 {
 		return 0
 	}
 	return info.Size()
-}
-
-// openInput opens a file, or standard input for "-", and names it for errors. A BGZF file must be whole.
-func openInput(path string, stdin io.Reader) (io.ReadCloser, string, error) {
-	if path == "-" {
-		return io.NopCloser(stdin), "standard input", nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := textfile.CheckEnd(f); err != nil {
-		f.Close()
-		return nil, "", fmt.Errorf("%s: %w", path, err)
-	}
-	return f, path, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/porestream/porestream/annotate"
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/processor"
-	"github.com/porestream/porestream/wholefile"
 )
 
 type genesConfig struct {
@@ -94,10 +93,7 @@ func findGenes(ctx context.Context, cfg genesConfig, stdout io.Writer, logger *s
 		return fmt.Errorf("%s: %w", cfg.reference, err)
 	}
 	write := func(path string, text func(io.Writer) error) error {
-		if path == "-" {
-			return text(stdout)
-		}
-		return wholefile.Write(path, func(w *bufio.Writer) error { return text(w) })
+		return writeOutput(path, stdout, func(out *bufio.Writer) error { return text(out) })
 	}
 	err = write(cfg.output, found.Write)
 	if err == nil && cfg.translated != "" {

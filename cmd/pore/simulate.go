@@ -21,7 +21,6 @@ import (
 	"github.com/porestream/porestream/internal/cli"
 	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
-	"github.com/porestream/porestream/wholefile"
 )
 
 // plantFlags choose the variants that are planted.
@@ -151,15 +150,7 @@ func simulateReads(ctx context.Context, cfg simulateReadsConfig, stdout io.Write
 		return err
 	}
 	logger.Info("reads are being made", "variants", len(sites), "reads", sampler.Len(), "bases", sampler.Bases())
-	write := func(out *bufio.Writer) error { return writeReads(ctx, sampler, cfg.threads, out) }
-	if cfg.output != "-" {
-		return wholefile.Write(cfg.output, write)
-	}
-	out := bufio.NewWriterSize(stdout, 1<<20)
-	if err := write(out); err != nil {
-		return err
-	}
-	return out.Flush()
+	return writeOutput(cfg.output, stdout, func(out *bufio.Writer) error { return writeReads(ctx, sampler, cfg.threads, out) })
 }
 
 // readsAtOnce is how many reads a worker makes before it hands them over.

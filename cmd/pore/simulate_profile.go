@@ -27,7 +27,6 @@ import (
 	"github.com/porestream/porestream/internal/simulation"
 	"github.com/porestream/porestream/simulate"
 	"github.com/porestream/porestream/vcf"
-	"github.com/porestream/porestream/wholefile"
 )
 
 type simulateProfileConfig struct {
@@ -127,14 +126,10 @@ func simulateProfile(ctx context.Context, cfg simulateProfileConfig, path string
 	if cfg.errors > 0 {
 		p = p.Scale(cfg.errors/p.ErrorRate, p.Name, p.Seed)
 	}
-	if cfg.output != "-" {
-		return wholefile.Write(cfg.output, func(out *bufio.Writer) error {
-			_, err := out.Write(p.AppendTOML(nil))
-			return err
-		})
-	}
-	_, err = stdout.Write(p.AppendTOML(nil))
-	return err
+	return writeOutput(cfg.output, stdout, func(out *bufio.Writer) error {
+		_, err := out.Write(p.AppendTOML(nil))
+		return err
+	})
 }
 
 // correctedBases is the least that is simulated for a correction: enough for the rates of

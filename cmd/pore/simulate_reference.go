@@ -71,13 +71,41 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	planted := new(genome.Genome)
-	var back []simulate.Site
-	type bed struct {
-		contig    string
-		intervals []simulate.Interval
+	planted, err := reverse(g, sites, cfg.run)
+	if err != nil {
+		return err
 	}
-	var inside, outside []bed
+	logger.Info("variants are planted", "variants", len(planted.back))
+	if truth != "" {
+		if err := simulation.WriteSites(truth, simulate.Header(planted.genome, cfg.plant.sample), planted.back); err != nil {
+			return err
+		}
+	}
+	if err := writeIntervals(cfg.inside, planted.inside); err != nil {
+		return err
+	}
+	if err := writeIntervals(cfg.outside, planted.outside); err != nil {
+		return err
+	}
+	return writeOutput(cfg.output, stdout, func(out *bufio.Writer) error { return writeFASTA(out, planted.genome) })
+}
+
+// plantedReference is a genome with variants in it.
+type plantedReference struct {
+	genome *genome.Genome
+	back   []simulate.Site // that lead back from it to the genome without
+	// Where it or the genome without has homopolymers, and where not.
+	inside, outside []contigIntervals
+}
+
+type contigIntervals struct {
+	contig    string
+	intervals []simulate.Interval
+}
+
+// reverse plants sites, which are in the genome's order, and turns them round; homopolymers have run bases at least.
+func reverse(g *genome.Genome, sites []simulate.Site, run int) (*plantedReference, error) {
+	p := &plantedReference{genome: new(genome.Genome)}
 	for _, c := range g.Contigs {
 		n := 0
 		for n < len(sites) && sites[n].Contig == c.Name {
@@ -85,49 +113,31 @@ func simulateReference(cfg simulateReferenceConfig, stdout io.Writer) error {
 		}
 		h, changes, err := simulate.Reverse(c, sites[:n])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sites = sites[n:]
-		back = append(back, changes...)
-		planted.Contigs = append(planted.Contigs, &genome.Contig{Name: c.Name, Seq: h.Seq})
-		long := simulate.Homopolymers(c, h, cfg.run)
-		inside = append(inside, bed{c.Name, long})
-		outside = append(outside, bed{c.Name, simulate.Outside(long, len(h.Seq))})
+		p.back = append(p.back, changes...)
+		p.genome.Contigs = append(p.genome.Contigs, &genome.Contig{Name: c.Name, Seq: h.Seq})
+		long := simulate.Homopolymers(c, h, run)
+		p.inside = append(p.inside, contigIntervals{c.Name, long})
+		p.outside = append(p.outside, contigIntervals{c.Name, simulate.Outside(long, len(h.Seq))})
 	}
-	logger.Info("variants are planted", "variants", len(back))
-	if truth != "" {
-		if err := simulation.WriteSites(truth, simulate.Header(planted, cfg.plant.sample), back); err != nil {
-			return err
-		}
+	return p, nil
+}
+
+// writeIntervals writes a BED file, unless the path is empty.
+func writeIntervals(path string, contigs []contigIntervals) error {
+	if path == "" {
+		return nil
 	}
-	for _, f := range []struct {
-		path string
-		beds []bed
-	}{{cfg.inside, inside}, {cfg.outside, outside}} {
-		if f.path == "" {
-			continue
-		}
-		err := wholefile.Write(f.path, func(out *bufio.Writer) error {
-			for _, b := range f.beds {
-				for _, v := range b.intervals {
-					fmt.Fprintf(out, "%s\t%d\t%d\n", b.contig, v.Start, v.End)
-				}
+	return wholefile.Write(path, func(out *bufio.Writer) error {
+		for _, c := range contigs {
+			for _, v := range c.intervals {
+				fmt.Fprintf(out, "%s\t%d\t%d\n", c.contig, v.Start, v.End)
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
-	}
-	write := func(out *bufio.Writer) error { return writeFASTA(out, planted) }
-	if cfg.output != "-" {
-		return wholefile.Write(cfg.output, write)
-	}
-	out := bufio.NewWriter(stdout)
-	if err := write(out); err != nil {
-		return err
-	}
-	return out.Flush()
+		return nil
+	})
 }
 
 // writeFASTA writes contigs in lines of 80 bases.

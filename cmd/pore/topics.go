@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/porestream/porestream/internal/cli"
+	"github.com/porestream/porestream/stream"
 	"github.com/porestream/porestream/stream/access"
 )
 
@@ -21,6 +22,11 @@ type topicsConfig struct {
 	adaptive    bool
 	basecalls   bool
 	methylation bool
+}
+
+// topics are those of a deployment as the flags describe it.
+func (cfg *topicsConfig) topics() []stream.TopicSettings {
+	return access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls, Methylation: cfg.methylation}.Topics(cfg.partitions)
 }
 
 func topicsCommand() *cobra.Command {
@@ -65,7 +71,7 @@ func checkTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error 
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls, Methylation: cfg.methylation}.Topics(cfg.partitions)
+	topics := cfg.topics()
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err
@@ -103,7 +109,7 @@ func createTopics(ctx context.Context, cfg topicsConfig, stdout io.Writer) error
 		return err
 	}
 	defer client.Close()
-	topics := access.Deployment{Prefix: cfg.kafka.Prefix, Panels: cfg.panels, Adaptive: cfg.adaptive, Basecalls: cfg.basecalls, Methylation: cfg.methylation}.Topics(cfg.partitions)
+	topics := cfg.topics()
 	report, err := client.CheckTopics(ctx, topics)
 	if err != nil {
 		return err
