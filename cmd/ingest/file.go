@@ -427,6 +427,13 @@ func (l *listing) checkPaths(path string) error {
 			}
 		}
 	}
+	kafka, err := l.process.kafka.Config(nil, nil)
+	if err == nil {
+		err = kafka.CheckFiles()
+	}
+	if err != nil {
+		p.fail(&yaml.Node{Line: 1, Column: 1}, "kafka: %s", optionText(err))
+	}
 	if len(p.errors) > 0 {
 		return p.errors
 	}

@@ -203,6 +203,12 @@ func TestCheckReportsAll(t *testing.T) {
 	write("kafka: {brokers: [k:1]}\nsources:\n- {kind: folder, name: nas, folders: in, journal: not/there}\n")
 	require.NoError(t, checkFile(&out, &complaints, path))
 	require.Equal(t, "nas\tfolder\n", out.String())
+
+	// Files by which Kafka is reached are read, too.
+	write("kafka: {brokers: [k:1], tls_ca: ca.pem}\nsources:\n- {kind: folder, name: nas, folders: in}\n")
+	require.ErrorContains(t, checkFile(&out, &complaints, path), path+":1:1: kafka: preparing TLS: reading CA file: open ")
+	write("kafka: {brokers: [k:1], sasl_mechanism: PLAIN, sasl_user: u, sasl_password_file: secret}\nsources:\n- {kind: folder, name: nas, folders: in}\n")
+	require.ErrorContains(t, checkFile(&out, &complaints, path), "kafka: preparing SASL: reading password file: open ")
 }
 
 // TestSchemaTakesWhatTheCodeTakes: the schema is what the code says, and takes what the code takes.

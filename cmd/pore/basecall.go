@@ -218,7 +218,7 @@ func (cfg *basecallConfig) openModels(recording *signal.Index, logger *slog.Logg
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := processor.CheckModel(recording, model, name != ""); err != nil {
+	if err := processor.CheckModel(recording, model, name != "", processor.ChosenForEach); err != nil {
 		return nil, nil, err
 	}
 	modified, err := processor.OpenModified(cfg.modified)

@@ -79,7 +79,7 @@ func (f *benchFlags) open(ctx context.Context, paths []string) (*basecall.Model,
 		return nil, nil, nil, err
 	}
 	defer recording.Close()
-	if err := processor.CheckModel(recording, model, f.engines.Model != ""); err != nil {
+	if err := processor.CheckModel(recording, model, f.engines.Model != "", ""); err != nil {
 		return nil, nil, nil, err
 	}
 	var reads []basecall.Read

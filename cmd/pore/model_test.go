@@ -149,7 +149,7 @@ func TestConvertedModelBasecalls(t *testing.T) {
 	require.Equal(t, first, again)
 
 	_, err = poreModel(t, "basecall", "--device", "cpu", "--model", r10, recording)
-	require.ErrorContains(t, err, "was sequenced with r9.4 chemistry, but model r10 is for r10.4.1")
+	require.ErrorContains(t, err, "was sequenced with r9.4 chemistry, but model r10 is for r10.4.1: choose another with --model, or let --models-dir choose for each run")
 }
 
 // pore run takes the model that fits its recording, too.

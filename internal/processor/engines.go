@@ -437,13 +437,17 @@ func (e *Engines) CheckModels(recording *signal.Index, named bool) error {
 	if e.models != nil {
 		return e.models.check(recording.Runs())
 	}
-	return CheckModel(recording, e.Caller.Model(), named)
+	return CheckModel(recording, e.Caller.Model(), named, ChosenForEach)
 }
+
+// ChosenForEach is what commands with --models-dir advise besides another model, for recordings of several chemistries.
+const ChosenForEach = ", or let --models-dir choose for each run"
 
 // CheckModel refuses a recording that the model was not made for, before anything
 // is computed. named states whether the user chose the model; if not, a run that doesn't say what it
-// was sequenced with is refused too, rather than called with whatever is the default.
-func CheckModel(recording *signal.Index, model *basecall.Model, named bool) error {
+// was sequenced with is refused too, rather than called with whatever is the default. otherwise is what the user may do
+// instead of naming another model.
+func CheckModel(recording *signal.Index, model *basecall.Model, named bool, otherwise string) error {
 	m := model.Manifest
 	checked := make(map[*signal.Run]bool)
 	for i := range recording.Len() {
@@ -455,14 +459,14 @@ func CheckModel(recording *signal.Index, model *basecall.Model, named bool) erro
 		chemistry := run.Chemistry()
 		switch {
 		case !slices.Contains(m.SampleRates, run.SampleRate):
-			return fmt.Errorf("%s: run %s was recorded at %d Hz, but model %s is for %v Hz: choose another with --model",
-				recording.Path(i), run.ID, run.SampleRate, m.Name, m.SampleRates)
+			return fmt.Errorf("%s: run %s was recorded at %d Hz, but model %s is for %v Hz: choose another with --model%s",
+				recording.Path(i), run.ID, run.SampleRate, m.Name, m.SampleRates, otherwise)
 		case chemistry == "" && !named:
 			return fmt.Errorf("%s: run %s names neither flow cell nor kit, so no model can be chosen for it: name one with --model",
 				recording.Path(i), run.ID)
 		case chemistry != "" && chemistry != m.Chemistry:
-			return fmt.Errorf("%s: run %s was sequenced with %s chemistry, but model %s is for %s: choose another with --model",
-				recording.Path(i), run.ID, chemistry, m.Name, m.Chemistry)
+			return fmt.Errorf("%s: run %s was sequenced with %s chemistry, but model %s is for %s: choose another with --model%s",
+				recording.Path(i), run.ID, chemistry, m.Name, m.Chemistry, otherwise)
 		}
 	}
 	return nil

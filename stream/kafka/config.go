@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,8 +104,11 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("no broker address"))
 	}
 	for _, b := range c.Brokers {
-		if host, port, err := net.SplitHostPort(b); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(b)
+		if err != nil || host == "" || port == "" {
 			errs = append(errs, fmt.Errorf("broker address %q: want host:port", b))
+		} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			errs = append(errs, fmt.Errorf("broker address %q: port %q is no number from 1 to 65535", b, port))
 		}
 	}
 	if c.DialTimeout < 0 {
@@ -137,6 +141,17 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// CheckFiles reads the files that the settings name, as Connect does: certificates, keys and the password.
+func (c Config) CheckFiles() error {
+	if _, err := c.TLS.tlsConfig(); err != nil {
+		return fmt.Errorf("preparing TLS: %w", err)
+	}
+	if _, err := c.SASL.mechanism(); err != nil {
+		return fmt.Errorf("preparing SASL: %w", err)
+	}
+	return nil
 }
 
 func (c Config) withDefaults() Config {

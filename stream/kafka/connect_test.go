@@ -220,6 +220,9 @@ func TestConfigValidate(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	require.ErrorContains(t, Config{}.Validate(), "no broker address")
+	for _, port := range []string{"http", "0", "99999", "-1", "9092 "} {
+		require.ErrorContains(t, Config{Brokers: []string{"a:" + port}}.Validate(), "is no number from 1 to 65535")
+	}
 	require.NoError(t, Config{Brokers: []string{"a:1"}, TLS: &TLSConfig{}}.Validate())
 
 	s := SASLConfig{Mechanism: MechanismPlain, User: "pore", Password: secret}
