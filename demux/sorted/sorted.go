@@ -117,7 +117,7 @@ func Sort(in io.Reader, create func(name string) (File, error), opts Options) (c
 	names := slices.Sorted(maps.Keys(s.files))
 	for _, name := range names {
 		counts.Barcodes = append(counts.Barcodes, s.files[name].count)
-		if closeErr := s.files[name].bam.Close(); err == nil { // a disk that is full is so for all files, and told of once
+		if closeErr := s.files[name].bam.Close(); err == nil { // a disk that is full is so for all files, and is reported once
 			err = closeErr
 		}
 	}

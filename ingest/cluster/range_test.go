@@ -12,8 +12,8 @@ import (
 	"github.com/porestream/porestream/stream/streamtest"
 )
 
-// TestScansEndWhereTheyAreTold: what is searched for is that before an offset, also where the broker sends what lies behind in the same batch.
-func TestScansEndWhereTheyAreTold(t *testing.T) {
+// TestScansEndWhereAsked: what is searched for is that before an offset, also where the broker sends what lies behind in the same batch.
+func TestScansEndWhereAsked(t *testing.T) {
 	streamtest.Each(t, func(t *testing.T, addr string) {
 		topics := stream.NewTopics("scans-")
 		client, err := kafka.Connect(t.Context(), kafka.Config{Brokers: []string{addr}, DialTimeout: 30 * time.Second})

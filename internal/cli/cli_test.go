@@ -122,7 +122,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestVersionThatCannotBeWritten: a version for which there is no room is a failure, in one line.
+// TestVersionThatCannotBeWritten: a version for which the disk is full is a failure, in one line.
 func TestVersionThatCannotBeWritten(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
