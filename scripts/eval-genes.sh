@@ -53,6 +53,15 @@ record trachomatis chlamydia "$data/NC_000117.1.gbk.gz" single 11
 for genome in Bacillus Staphylococcus; do
 	[ ! -e "$data/$genome.gbk.gz" ] || record "$genome" bacilli "$data/$genome.gbk.gz" single 11
 done
+# The shipped prior has seen no archaeon.
+cp genes/prior.json "$out/shipped.json"
+archaea=
+for genome in "$data"/archaea/*.gbk.gz; do
+	[ -e "$genome" ] || break
+	name=$(basename "$genome" .gbk.gz)
+	archaea="$archaea $name"
+	record "$name" shipped "$genome" single 11
+done
 # Pyrodigal is told the code, pore isn't.
 record mycoides mycoplasma "$data/GCF_000023685.1_Mycoplasma_mycoides.gbff.gz" single 4
 {
@@ -71,7 +80,7 @@ for known in NC_002695 NC_000962.3; do
 done
 
 printf '\nRNA\tkind\tgenes\tfound\tright\twith the same product\twithin five bases at both ends\n'
-for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides; do
+for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides $archaea; do
 	[ -e "$out/$genome.pore.gff3" ] || continue
 	truth=$out/$genome.gff3
 	[ "$genome" != MG1655 ] || truth=$ecoli/genes.gff3.gz
@@ -79,7 +88,7 @@ for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides; d
 done
 
 printf '\nprobabilities\tof\tnumber\tmean\tright\texpected calibration error\n'
-for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides ${phages//,/ }; do
+for genome in MG1655 Sakai H37Rv trachomatis Bacillus Staphylococcus mycoides $archaea ${phages//,/ }; do
 	[ -e "$out/$genome.pore.gff3" ] || continue
 	truth=$out/$genome.gff3
 	[ "$genome" != MG1655 ] || truth=$ecoli/genes.gff3.gz
