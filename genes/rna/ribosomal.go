@@ -30,8 +30,8 @@ const (
 	drift = 100
 	// slack is how far the alignment may leave the middle of the words' diagonals, either way.
 	slack = 300
-	// leastIdentity is the share of the known RNA's bases that its like has, at least.
-	leastIdentity = .55
+	// leastIdentity is the share of the known RNA's bases that its like has, at least. Repeats that share a piece with it, as of CRISPR, have up to .575.
+	leastIdentity = .58
 	// around is how far from a large RNA gene little ones are searched, and littleScore what they have per base, at least.
 	around      = 1500
 	littleScore = .85

@@ -153,6 +153,22 @@ func TestWhatIsNoRNAIsNotFound(t *testing.T) {
 	require.Len(t, x.Find([]byte(alanine), true, amino), 1, "a circle of its own")
 }
 
+// TestRepeatsThatShareWordsAreNoRNA: repeats with spacers between them, as of CRISPR, have many words of a known RNA that has the repeat's bases.
+func TestRepeatsThatShareWordsAreNoRNA(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		known := random(r, 2900)
+		x, err := NewIndex([]Known{{Large, string(known), "a"}})
+		require.NoError(t, err)
+		s := random(r, 3000)
+		for range 45 {
+			s = append(append(s, known[1000:1036]...), random(r, 36)...)
+		}
+		require.Empty(t, x.Find(append(s, random(r, 3000)...), false, amino), "seed %d", seed)
+	}
+}
+
 func TestBlocksDontCutRNA(t *testing.T) {
 	t.Parallel()
 	x, genome, truth := planted(t)
