@@ -32,11 +32,17 @@ type spot struct {
 
 func (g *Gene) spot() spot { return spot{g.Contig, g.Start, g.End, g.Reverse} }
 
-// split are two genes that were found, which codons show to be one.
+// split are two genes that were found, and may be one.
 type split struct {
-	parts [2]spot
+	parts [2]spot // in the direction of their strand
 	fault Fault
+	sure  bool // their codons are enough to say so
+	// whole is the relative that shows it where their codons aren't; nil for none.
+	whole *relative
 }
+
+// clear reports whether a whole relative shows the split that hardly differs: then it doesn't count that other copies are split as well.
+func (x *split) clear() bool { return x.whole != nil && x.whole.hit.Identity >= ownIdentity }
 
 // breakAlone takes the genes out that the genome itself shows to be broken. What speaks for that is kept for Name.
 func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []split, interruptions []interruption) error {
@@ -56,7 +62,10 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 	for i := range r.Genes {
 		at[r.Genes[i].spot()] = i
 	}
-	s := &self{contigs: contigs, genes: r.Genes, breaker: newBreaker(contigs, code), index: index, copies: map[int][]int{}}
+	s := &self{contigs: contigs, genes: r.Genes, breaker: newBreaker(contigs, code), proteins: proteins, index: index, at: at, copies: map[int][]int{}}
+	if splits, err = s.shown(ctx, splits); err != nil {
+		return err
+	}
 	for _, x := range splits {
 		for _, p := range x.parts {
 			if i, found := at[p]; found {
@@ -71,12 +80,12 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 		a, found := at[x.parts[0]]
 		b, other := at[x.parts[1]]
 		explained := func(i interruption) bool { return i.explains(&x, s.bases(x.parts[0].contig)) }
-		if found && other && !s.copied(a, b) && !slices.ContainsFunc(interruptions, explained) {
-			s.list = append(s.list, s.joint(a, b, x.fault), s.joint(b, a, x.fault))
+		if found && other && (x.clear() || !s.copied(a, b)) && !slices.ContainsFunc(interruptions, explained) {
+			s.list = append(s.list, s.joint(a, b, &x), s.joint(b, a, &x))
 		}
 	}
 	for _, x := range interruptions {
-		s.list = append(s.list, s.interrupted(&x, at)...)
+		s.list = append(s.list, s.interrupted(&x)...)
 	}
 	r.found, r.alone = slices.Clone(r.Genes), s.list
 	r.takeBroken(contigs, slices.Clone(s.list))
@@ -85,18 +94,20 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 
 // self is a search of a genome in itself.
 type self struct {
-	contigs []Contig
-	genes   []Gene
-	breaker *breaker
-	index   *homology.Index
-	list    []remains
-	copies  map[int][]int // of the genes that are asked for, those that are whole copies of them
+	contigs  []Contig
+	genes    []Gene
+	breaker  *breaker
+	proteins []homology.Protein // of the genes
+	index    *homology.Index
+	at       map[spot]int // the genes' indices
+	list     []remains
+	copies   map[int][]int // of the genes that are asked for, those that are whole copies of them
 }
 
 // search finds the genes that are parts of others.
 func (s *self) search(ctx context.Context) error {
 	found, copies := make([]*remains, len(s.genes)), make([][]int, len(s.genes))
-	eachGene(ctx, s.genes, func(i int, _ *Gene, w *homology.Workspace) {
+	each(ctx, len(s.genes), func(i int, w *homology.Workspace) {
 		hits := s.index.Relatives(i, ownShared, expected, w)
 		found[i] = s.partOf(i, hits, w)
 		if _, asked := s.copies[i]; asked {
@@ -159,9 +170,12 @@ func (s *self) apart(a, b int) int {
 
 func abs(x int) int { return max(x, -x) }
 
-// joint is what a gene leaves that is one with another by their codons.
-func (s *self) joint(i, partner int, fault Fault) remains {
-	x := remains{gene: i, faults: []Fault{fault}, own: -1, parts: []int{i, partner}}
+// joint is what a gene leaves that is one with another.
+func (s *self) joint(i, partner int, of *split) remains {
+	x := remains{gene: i, faults: []Fault{of.fault}, own: -1, parts: []int{i, partner}}
+	if w := of.whole; w != nil {
+		x.hit, x.own, x.from, x.to = w.hit, w.hit.Number, w.from, w.to
+	}
 	x.start, x.end = s.genes[i].on(s.contigs)
 	low, high := s.genes[partner].near(s.contigs, x.start)
 	x.start, x.end = min(x.start, low), max(x.end, high)
@@ -185,14 +199,14 @@ func (s *self) first(x *remains) {
 }
 
 // interrupted is what a gene leaves that insertion sequences stand in, from each of its parts that was called.
-func (s *self) interrupted(x *interruption, at map[spot]int) (out []remains) {
+func (s *self) interrupted(x *interruption) (out []remains) {
 	on := func(p spot, near int) (start, end int) {
 		g := Gene{Contig: p.contig, Start: p.start, End: p.end, Reverse: p.reverse}
 		return g.near(s.contigs, near)
 	}
 	var parts []int
 	for _, p := range x.parts {
-		parts = append(parts, at[p])
+		parts = append(parts, s.at[p])
 	}
 	for _, i := range parts {
 		left := remains{gene: i, faults: []Fault{Interrupted}, own: -1, parts: parts}

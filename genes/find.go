@@ -112,6 +112,8 @@ type finder struct {
 	sites   siteCounts   // before any start codon
 	total   float64      // score of the last round
 	rna     [][]rna.Gene // of each contig
+	// reporting says that what is found is reported, not learnt from.
+	reporting bool
 	// What the last round has found: pairs of codons, and starts of genes of some length.
 	in    hexamers
 	began []startContext
@@ -558,6 +560,9 @@ func (f *finder) adapt(l *lesson) {
 
 // report finds the genes with what was learnt and returns all that is known of them.
 func (f *finder) report(ctx context.Context) (out []Gene, splits []split, err error) {
+	last := *f
+	last.reporting = true
+	f = &last
 	for _, p := range f.pieces {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -570,12 +575,7 @@ func (f *finder) report(ctx context.Context) (out []Gene, splits []split, err er
 		for _, i := range chain {
 			out = append(out, f.gene(p, &list[i], byFrame[list[i].frame]))
 		}
-		first := len(out) - len(chain)
-		for i, joined := range f.joined(p, list, chain) {
-			if joined {
-				splits = append(splits, split{[2]spot{out[first+i].spot(), out[first+i+1].spot()}, faultOf(&list[chain[i]], &list[chain[i+1]])})
-			}
-		}
+		splits = append(splits, f.splits(p, list, chain, out[len(out)-len(chain):])...)
 	}
 	slices.SortFunc(out, byPlace)
 	if f.code.table == standard {

@@ -367,13 +367,13 @@ func TestOverlappingRemains(t *testing.T) {
 				return Gene{Start: s.start, End: s.end, Reverse: reverse}
 			}
 			r := Result{Genes: []Gene{gene(1000, 2000), gene(2300, 3300), gene(3400, 3900), gene(4000, 4600), gene(4620, 5000)}}
-			s := self{contigs: contigs, genes: r.Genes}
-			at := map[spot]int{}
+			s := self{contigs: contigs, genes: r.Genes, at: map[spot]int{}}
 			for i := range r.Genes {
-				at[r.Genes[i].spot()] = i
+				s.at[r.Genes[i].spot()] = i
 			}
 			x := interruption{whole: place(1000, 4700), without: []spot{place(2005, 3950)}, parts: []spot{r.Genes[0].spot(), r.Genes[3].spot()}}
-			list := append(s.interrupted(&x, at), s.joint(1, 2, Frameshift), s.joint(2, 1, Frameshift), s.joint(3, 4, InternalStop), s.joint(4, 3, InternalStop))
+			list := append(s.interrupted(&x),
+				s.joint(1, 2, &split{fault: Frameshift}), s.joint(2, 1, &split{fault: Frameshift}), s.joint(3, 4, &split{fault: InternalStop}), s.joint(4, 3, &split{fault: InternalStop}))
 			r.takeBroken(contigs, list)
 			require.Empty(t, r.Genes)
 			outer, inner := place(1000, 5000), place(2300, 3900)

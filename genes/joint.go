@@ -43,10 +43,12 @@ const (
 const (
 	// jointOdds is what the log odds of one broken gene must be. They are those of the genomes that genes were broken in, where one pair of twenty is a
 	// broken gene; in nature it is about one of a hundred, which takes 1.6 away. Who reads variants misses more by a gene that is hidden than by a remnant that is
-	// taken for a gene, so the rest is 1.9: seven to one.
-	jointOdds = 3.5
+	// taken for a gene, so the rest is 2.9: eighteen to one.
+	jointOdds = 4.5
 	// jointNext is the same for what adjoins a broken gene: many breaks are in one.
 	jointNext = 0
+	// jointRelative is the same where a relative shows it, too (relative.go).
+	jointRelative = .5
 	// smallestPart is the share of both parts' bases that the shorter one must have: a little behind a long gene isn't the end of it.
 	smallestPart = .12
 	// stopThrough is what a stop costs that is read through.
@@ -169,15 +171,15 @@ func (f *finder) bestStart(n *couple, open int, sc *scored, kind func(codon int)
 	return best
 }
 
-// joined says of each gene of a chain but the last whether it and the next are parts of one broken gene. A short genome teaches too little of its starts for that, and a
+// splits are the neighbours of a chain that may be one broken gene. found are the chain's genes. A short genome teaches too little of its starts to say so, and a
 // phage's has hardly a broken gene.
-func (f *finder) joined(p *piece, list []candidate, chain []int32) []bool {
+func (f *finder) splits(p *piece, list []candidate, chain []int32, found []Gene) (out []split) {
 	if f.known < short {
 		return nil
 	}
-	out := make([]bool, max(0, len(chain)-1))
-	odds := make([]float64, len(out))
-	for i := range out {
+	odds := make([]float64, max(0, len(chain)-1))
+	sure := make([]bool, len(odds))
+	for i := range odds {
 		odds[i] = math.Inf(-1)
 		n, ok := p.couple(&list[chain[i]], &list[chain[i+1]])
 		if !ok {
@@ -186,15 +188,26 @@ func (f *finder) joined(p *piece, list []candidate, chain []int32) []bool {
 		if x, never := f.joint(&n); !never {
 			odds[i] = f.prior.Weights.Joint.value(x[:])
 		}
-		out[i] = odds[i] >= jointOdds
+		sure[i] = odds[i] >= jointOdds
 	}
 	for more := true; more; {
 		more = false
-		for i := range out {
-			if !out[i] && odds[i] >= jointNext && (i > 0 && out[i-1] || i+1 < len(out) && out[i+1]) {
-				out[i], more = true, true
+		for i := range sure {
+			if !sure[i] && odds[i] >= jointNext && (i > 0 && sure[i-1] || i+1 < len(sure) && sure[i+1]) {
+				sure[i], more = true, true
 			}
 		}
+	}
+	for i := range sure {
+		if !sure[i] && odds[i] < jointRelative {
+			continue
+		}
+		a, b := &list[chain[i]], &list[chain[i+1]]
+		first, second := found[i].spot(), found[i+1].spot()
+		if a.reverse {
+			first, second = second, first
+		}
+		out = append(out, split{parts: [2]spot{first, second}, fault: faultOf(a, b), sure: sure[i]})
 	}
 	return out
 }

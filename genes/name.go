@@ -30,8 +30,8 @@ type Similar struct {
 	Terms  []string // of the Gene Ontology
 }
 
-// eachGene takes the genes on all processors, each once, until ctx ends.
-func eachGene(ctx context.Context, list []Gene, do func(i int, g *Gene, w *homology.Workspace)) {
+// each takes so many on all processors, each once, until ctx ends.
+func each(ctx context.Context, n int, do func(i int, w *homology.Workspace)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -39,10 +39,10 @@ func eachGene(ctx context.Context, list []Gene, do func(i int, g *Gene, w *homol
 			var w homology.Workspace
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= len(list) {
+				if i >= n {
 					return
 				}
-				do(i, &list[i], &w)
+				do(i, &w)
 			}
 		})
 	}
@@ -63,7 +63,8 @@ func (r *Result) Name(ctx context.Context, contigs []Contig, n *Naming) error {
 	}
 	breaker := newBreaker(contigs, code)
 	broken := make([]*remains, len(r.Genes))
-	eachGene(ctx, r.Genes, func(i int, g *Gene, w *homology.Workspace) {
+	each(ctx, len(r.Genes), func(i int, w *homology.Workspace) {
+		g := &r.Genes[i]
 		hits := n.Known.Search(g.protein(contigs, code), expected, w)
 		if g.Similar = n.nearest(hits, g); g.Similar == nil && len(hits) > 0 && hits[0].Coverage < n.Coverage {
 			if left, found := breaker.examine(i, g, &hits[0], w); found {

@@ -20,7 +20,7 @@ func ribosome(t *testing.T) []byte {
 	for _, k := range p.Ribosomal {
 		kinds[k.Kind]++
 	}
-	require.Equal(t, map[string]int{"5S": 6, "16S": 6, "23S": 6}, kinds, "six clades have one of each")
+	require.Equal(t, map[string]int{"5S": 12, "16S": 12, "23S": 12}, kinds, "twelve genomes have one of each")
 	for _, k := range p.Ribosomal {
 		if k.Kind == "16S" && k.From == "NC_002695.1" {
 			return []byte(k.Seq)

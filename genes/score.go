@@ -61,6 +61,9 @@ const (
 	// for the start, genes are not so close.
 	eager      = .5
 	eagerShort = 1.5
+	// eagerReport and eagerReportShort are added to these for the genes that are reported. What a genome is learnt from must be surer than that.
+	eagerReport      = .4
+	eagerReportShort = .75
 	// short is how many known bases a genome has less than, to be one of these.
 	short = 400_000
 )
@@ -185,13 +188,17 @@ func (f *finder) weigh(s []byte, fr *frame, out *scored) {
 }
 
 func (f *finder) eager() float64 {
+	often, report := eager, eagerReport
 	switch {
 	case f.starts.scanned:
 		return 0
 	case f.known < short:
-		return eagerShort
+		often, report = eagerShort, eagerReportShort
 	}
-	return eager
+	if !f.reporting {
+		return often
+	}
+	return often + report
 }
 
 func clamp(x float64) float64 { return min(max(x, -bound), bound) }

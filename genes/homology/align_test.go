@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,7 +137,7 @@ func TestLocate(t *testing.T) {
 		want := w.align(part, text, 0, len(part)+len(text))
 		got, found := Locate(lettersOf(part), lettersOf(text), 1e9, &w)
 		require.True(t, found)
-		require.Equal(t, Place{want.fromA, want.toA, want.fromB, want.toB, float64(want.identical) / float64(want.columns)}, got)
+		require.Equal(t, Place{want.fromA, want.toA, want.fromB, want.toB, float64(want.identical) / float64(want.columns), want.score}, got)
 	}
 }
 
@@ -188,6 +189,51 @@ func TestSearch(t *testing.T) {
 		require.Empty(t, x.Search([]byte(none), 1e-6, &w), none)
 	}
 	require.Empty(t, x.Search(lettersOf(random(rng, 300)), 1e-6, &w))
+}
+
+// TestRemoteRelativesAreFound: the first part of E. coli's ilvG has half of its residues in common with ilvB and with ilvI, and few words.
+func TestRemoteRelativesAreFound(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(11, 12))
+	family, err := Load(filepath.Join("..", "testdata", "relatives.fa"))
+	require.NoError(t, err)
+	for range 2000 {
+		family = append(family, Protein{ID: "other", Seq: lettersOf(random(rng, 100+rng.IntN(500)))})
+	}
+	rng.Shuffle(len(family), func(i, j int) { family[i], family[j] = family[j], family[i] })
+	part := slices.IndexFunc(family, func(p Protein) bool { return p.ID == "ilvG.1" })
+	remote, err := NewRemoteIndex(family)
+	require.NoError(t, err)
+	var w Workspace
+	hits := remote.Remote(part, 0, MostResidues, 1e-3, &w)
+	require.Len(t, hits, 2)
+	for i, id := range []string{"ilvB", "ilvI"} {
+		require.Equal(t, id, hits[i].Protein.ID)
+		require.InDelta(t, .5, hits[i].Identity, .03)
+		require.Greater(t, hits[i].QueryCoverage, .95)
+		require.Less(t, hits[i].Expect, 1e-80)
+	}
+	require.Len(t, remote.Remote(part, 563, MostResidues, 1e-3, &w), 1)
+	require.Empty(t, remote.Remote(part, 0, 561, 1e-3, &w))
+	near, err := NewIndex(family)
+	require.NoError(t, err)
+	require.False(t, slices.ContainsFunc(near.Relatives(part, .08, 1e-3, &w), func(h Hit) bool { return h.Protein.ID == "ilvB" }), "it has too few words in common")
+	require.Equal(t, hits[:1], slices.DeleteFunc(remote.Search(family[part].Seq, 1e-3, &w), func(h Hit) bool { return h.Number == part })[:1])
+}
+
+func BenchmarkRemote(b *testing.B) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	var known []Protein
+	for range 5000 {
+		known = append(known, Protein{Seq: lettersOf(random(rng, 300))})
+	}
+	x, err := NewRemoteIndex(known)
+	require.NoError(b, err)
+	var w Workspace
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Remote(100, 0, MostResidues, 1e-3, &w)
+	}
 }
 
 func BenchmarkSearch(b *testing.B) {

@@ -41,11 +41,29 @@ const (
 	diagonals = 16
 	// candidates is the most proteins that a query is aligned with.
 	candidates = 8
+	// remoteCandidates is the same among remote relatives, of which a few share no more words than others do by chance.
+	remoteCandidates = 60
 	// fewerShared is how many times fewer words than the first a candidate may share.
 	fewerShared = 8
 	// shortQuery is a length in residues up to which one shared word is enough for an alignment.
 	shortQuery = 50
 )
+
+// The classes of residues that words distinguish: each by itself, or the ten of Murphy, Wallqvist and Levy (Protein Eng. 2000), within which one takes the other's
+// place in remote relatives.
+var (
+	each  = classes("A", "R", "N", "D", "C", "Q", "E", "G", "H", "I", "L", "K", "M", "F", "P", "S", "T", "W", "Y", "V")
+	alike = classes("LVIM", "C", "A", "G", "ST", "P", "FYW", "EDNQ", "KR", "H")
+)
+
+func classes(list ...string) (of [amino]byte) {
+	for i, class := range list {
+		for _, r := range encode(nil, []byte(class)) {
+			of[r] = byte(i)
+		}
+	}
+	return of
+}
 
 // MostResidues is the most that an index takes: more than all reviewed bacterial proteins of UniProt have.
 const MostResidues = 1 << 27
@@ -53,17 +71,27 @@ const MostResidues = 1 << 27
 // Index finds known proteins by their words. It doesn't change, and may be shared.
 type Index struct {
 	proteins []Protein
-	text     []byte   // all proteins, encoded, one after another
-	begin    []uint32 // of each in text; one more than there are proteins
-	first    []uint32 // of each word in places; one more than there are words
-	places   []uint32 // of words in text
-	common   int      // words with more places are passed over
+	text     []byte       // all proteins, encoded, one after another
+	begin    []uint32     // of each in text; one more than there are proteins
+	first    []uint32     // of each word in places; one more than there are words
+	places   []uint32     // of words in text
+	common   int          // words with more places are passed over
+	seen     *[amino]byte // the class of each residue, which words distinguish
+	most     int          // proteins that a query is aligned with
 }
 
 // NewIndex makes an index. Where two proteins are equally similar to a query, the earlier one is
 // returned.
-func NewIndex(proteins []Protein) (*Index, error) {
-	x := &Index{proteins: proteins}
+func NewIndex(proteins []Protein) (*Index, error) { return newIndex(proteins, &each, candidates) }
+
+// NewRemoteIndex makes an index that finds proteins of which two in five residues are the same, where NewIndex's has to have more. A search takes ten times as
+// long.
+func NewRemoteIndex(proteins []Protein) (*Index, error) {
+	return newIndex(proteins, &alike, remoteCandidates)
+}
+
+func newIndex(proteins []Protein, seen *[amino]byte, most int) (*Index, error) {
+	x := &Index{proteins: proteins, seen: seen, most: most}
 	total := 0
 	for i := range proteins {
 		total += len(proteins[i].Seq)
@@ -99,19 +127,19 @@ func (x *Index) Len() int { return len(x.proteins) }
 func (x *Index) eachWord(f func(code, at int)) {
 	for i := range x.proteins {
 		begin := int(x.begin[i])
-		wordsOf(x.text[begin:x.begin[i+1]], func(code, at int) { f(code, begin+at) })
+		x.wordsOf(x.text[begin:x.begin[i+1]], func(code, at int) { f(code, begin+at) })
 	}
 }
 
 // wordsOf calls f with the words of a protein that have amino acids alone.
-func wordsOf(protein []byte, f func(code, at int)) {
+func (x *Index) wordsOf(protein []byte, f func(code, at int)) {
 	code, known := 0, 0
 	for i, r := range protein {
 		if r >= amino {
 			known = 0
 			continue
 		}
-		code = (code*amino + int(r)) % words
+		code = (code*amino + int(x.seen[r])) % words
 		if known++; known >= word {
 			f(code, i-word+1)
 		}
@@ -134,7 +162,7 @@ func (x *Index) Search(query []byte, expect float64, w *Workspace) []Hit {
 	if len(w.encoded) <= shortQuery {
 		fewest = 1
 	}
-	w.collect(x, w.encoded, fewest, 1, -1)
+	w.collect(x, w.encoded, wanted{fewest: fewest, every: 1, without: -1, longest: MostResidues})
 	return x.hits(w.encoded, expect, w)
 }
 
@@ -147,7 +175,15 @@ func (x *Index) encoded(protein int) []byte { return x.text[x.begin[protein]:x.b
 // Relatives is Search for a protein of the index among the others. Only those that share so much of its words are aligned with it.
 func (x *Index) Relatives(protein int, shared, expect float64, w *Workspace) []Hit {
 	q := x.encoded(protein)
-	w.collect(x, q, max(2, int(shared*float64(len(q)-word+1)/everyWord)), everyWord, protein)
+	fewest := max(2, int(shared*float64(len(q)-word+1)/everyWord))
+	w.collect(x, q, wanted{fewest: fewest, every: everyWord, without: protein, longest: MostResidues})
+	return x.hits(q, expect, w)
+}
+
+// Remote is Search for a protein of the index among the others of at least and at most so many residues.
+func (x *Index) Remote(protein, shortest, longest int, expect float64, w *Workspace) []Hit {
+	q := x.encoded(protein)
+	w.collect(x, q, wanted{fewest: 2, every: 1, without: protein, shortest: shortest, longest: longest})
 	return x.hits(q, expect, w)
 }
 
@@ -178,12 +214,20 @@ func (x *Index) hits(q []byte, expect float64, w *Workspace) []Hit {
 	return out
 }
 
-// collect finds the proteins and diagonals on which q shares the most words, at least the fewest, by every word of some. One protein is left out; -1 for none.
-func (w *Workspace) collect(x *Index, q []byte, fewest, every, without int) {
+// wanted says which proteins are collected.
+type wanted struct {
+	fewest            int // words that they share
+	every             int // of the query's words, which are searched
+	without           int // the protein that isn't; -1 for none
+	shortest, longest int // residues that they have
+}
+
+// collect finds the proteins and diagonals on which q shares the most words.
+func (w *Workspace) collect(x *Index, q []byte, want wanted) {
 	w.hits, w.near = w.hits[:0], w.near[:0]
-	wordsOf(q, func(code, at int) {
+	x.wordsOf(q, func(code, at int) {
 		places := x.places[x.first[code]:x.first[code+1]]
-		if at%every != 0 || len(places) > x.common {
+		if at%want.every != 0 || len(places) > x.common {
 			return
 		}
 		for _, place := range places {
@@ -204,14 +248,15 @@ func (w *Workspace) collect(x *Index, q []byte, fewest, every, without int) {
 				best.shared, best.offset = n, int(w.hits[low+n/2]&(1<<32-1))-middle
 			}
 		}
-		if best.shared >= fewest && best.protein != without {
+		length := int(x.begin[protein+1] - x.begin[protein])
+		if best.shared >= want.fewest && best.protein != want.without && want.shortest <= length && length <= want.longest {
 			w.near = append(w.near, best)
 		}
 		from = to
 	}
 	longer := func(protein []byte) int { return max(len(protein)-len(q), len(q)-len(protein)) } // or shorter
 	slices.SortFunc(w.near, func(a, b diagonal) int {
-		if a.shared == b.shared && without >= 0 {
+		if a.shared == b.shared && want.without >= 0 {
 			// The genes of a genome may come in any order. Of as many words, those of what is about as long as q come first.
 			s, t := x.encoded(a.protein), x.encoded(b.protein)
 			if c := cmp.Or(longer(s)-longer(t), bytes.Compare(s, t)); c != 0 {
@@ -220,7 +265,7 @@ func (w *Workspace) collect(x *Index, q []byte, fewest, every, without int) {
 		}
 		return cmp.Or(b.shared-a.shared, a.protein-b.protein)
 	})
-	w.near = w.near[:min(len(w.near), candidates)]
+	w.near = w.near[:min(len(w.near), x.most)]
 	for i := range w.near {
 		if w.near[i].shared*fewerShared < w.near[0].shared {
 			w.near = w.near[:i]

@@ -7,6 +7,7 @@ type Place struct {
 	Start, End int // of the part, half open
 	From, To   int // of the text
 	Identity   float64
+	Score      int // in half bits of BLOSUM62
 }
 
 // Locate finds the best place of a part of a protein in a translation, in which stops are '*'. It is false if the place is no better than what
@@ -21,5 +22,5 @@ func Locate(part, text []byte, expect float64, w *Workspace) (Place, bool) {
 	if got.columns == 0 || kappa*float64(len(a))*float64(len(b))*math.Exp(-lambda*float64(got.score)) > expect {
 		return Place{}, false
 	}
-	return Place{got.fromA, got.toA, got.fromB, got.toB, float64(got.identical) / float64(got.columns)}, true
+	return Place{got.fromA, got.toA, got.fromB, got.toB, float64(got.identical) / float64(got.columns), got.score}, true
 }
