@@ -57,3 +57,30 @@ func TestSlippage(t *testing.T) {
 	require.Equal(t, "missense_variant", got.MostSevere.Term)
 	require.Contains(t, got.Consequences[0].HGVSp, "p.Pro4715Leu")
 }
+
+// TestLongGenesOfRetrovirusesAreFound: of HIV-1 (NC_001802.1) gag, gag-pol by slippage, env, and nef, which in this strain has a stop within.
+func TestLongGenesOfRetrovirusesAreFound(t *testing.T) {
+	t.Parallel()
+	c := contigOf(t, filepath.Join("testdata", "hiv1.fa.gz"))
+	for _, reverse := range []bool{false, true} {
+		n := len(c.Seq)
+		if reverse {
+			c.Seq = reverseComplement(c.Seq)
+		}
+		r := find(t, Options{}, c)
+		require.Equal(t, standard, r.Code)
+		var got [][3]int
+		for _, g := range r.Genes {
+			require.Equal(t, reverse, g.Reverse)
+			start, end, joint := g.Start, g.End, g.Joint
+			if reverse {
+				start, end = n-end, n-start
+				if g.Slips {
+					joint = n - 1 - joint
+				}
+			}
+			got = append(got, [3]int{start, joint, end})
+		}
+		require.ElementsMatch(t, [][3]int{{335, 0, 1838}, {335, 1636, 4642}, {5770, 0, 8341}, {8342, 0, 8714}}, got)
+	}
+}
