@@ -59,7 +59,8 @@ func commandLines(ctx context.Context, bin string, objects []Object) ([]string, 
 	return faults, nil
 }
 
-var notThere = regexp.MustCompile(`: (/[^:]+): no such file or directory$`)
+// Of a file by which Kafka is reached the message is that of opening it.
+var notThere = regexp.MustCompile(`: (?:open )?(/[^:]+): no such file or directory$`)
 
 // checkSources returns what ingest check says of a file, but for its last line.
 func checkSources(ctx context.Context, program, sources string) ([]string, error) {
