@@ -49,13 +49,9 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("checking Kafka settings: %w", oneLine(err))
 	}
 	cfg = cfg.withDefaults()
-	tlsConf, err := cfg.TLS.tlsConfig()
+	tlsConf, mechanism, err := cfg.security()
 	if err != nil {
-		return nil, fmt.Errorf("preparing TLS: %w", err)
-	}
-	mechanism, err := cfg.SASL.mechanism()
-	if err != nil {
-		return nil, fmt.Errorf("preparing SASL: %w", err)
+		return nil, err
 	}
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {

@@ -145,13 +145,21 @@ func (c Config) Validate() error {
 
 // CheckFiles reads the files that the settings name, as Connect does: certificates, keys and the password.
 func (c Config) CheckFiles() error {
-	if _, err := c.TLS.tlsConfig(); err != nil {
-		return fmt.Errorf("preparing TLS: %w", err)
+	_, _, err := c.security()
+	return err
+}
+
+// security is how connections are encrypted and how brokers know us; nil is in clear, and without a name.
+func (c Config) security() (*tls.Config, sasl.Mechanism, error) {
+	secured, err := c.TLS.tlsConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing TLS: %w", err)
 	}
-	if _, err := c.SASL.mechanism(); err != nil {
-		return fmt.Errorf("preparing SASL: %w", err)
+	mechanism, err := c.SASL.mechanism()
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing SASL: %w", err)
 	}
-	return nil
+	return secured, mechanism, nil
 }
 
 func (c Config) withDefaults() Config {
