@@ -58,29 +58,25 @@ func (r *Result) breakAlone(ctx context.Context, contigs []Contig, splits []spli
 	if err != nil {
 		return err
 	}
-	at := map[spot]int{}
+	s := &self{contigs: contigs, genes: r.Genes, breaker: newBreaker(contigs, code), proteins: proteins, index: index, at: map[spot]int{}, copies: map[int][]int{}}
 	for i := range r.Genes {
-		at[r.Genes[i].spot()] = i
+		s.at[r.Genes[i].spot()] = i
 	}
-	s := &self{contigs: contigs, genes: r.Genes, breaker: newBreaker(contigs, code), proteins: proteins, index: index, at: at, copies: map[int][]int{}}
 	if splits, err = s.shown(ctx, splits); err != nil {
 		return err
 	}
 	for _, x := range splits {
 		for _, p := range x.parts {
-			if i, found := at[p]; found {
-				s.copies[i] = nil
-			}
+			s.copies[s.at[p]] = nil
 		}
 	}
 	if err := s.search(ctx); err != nil {
 		return err
 	}
 	for _, x := range splits {
-		a, found := at[x.parts[0]]
-		b, other := at[x.parts[1]]
+		a, b := s.at[x.parts[0]], s.at[x.parts[1]]
 		explained := func(i interruption) bool { return i.explains(&x, s.bases(x.parts[0].contig)) }
-		if found && other && (x.clear() || !s.copied(a, b)) && !slices.ContainsFunc(interruptions, explained) {
+		if (x.clear() || !s.copied(a, b)) && !slices.ContainsFunc(interruptions, explained) {
 			s.list = append(s.list, s.joint(a, b, &x), s.joint(b, a, &x))
 		}
 	}

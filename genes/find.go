@@ -333,7 +333,7 @@ func (f *finder) learn(ctx context.Context, table, rounds int) (*finder, error) 
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			list, chain, total := g.find(p, false)
+			list, chain, total := g.find(p)
 			g.total += total
 			seen.take(&g, p, list, chain)
 		}
@@ -379,8 +379,8 @@ func (f *finder) tabulate(in *hexamers, usage *[codons]float64, out *hexamers) {
 	}
 }
 
-// find finds the best chain of genes of a piece.
-func (f *finder) find(p *piece, probable bool) (list []candidate, chain []int32, total float64) {
+// find finds the best chain of genes of a piece; if they are to be reported, with probabilities.
+func (f *finder) find(p *piece) (list []candidate, chain []int32, total float64) {
 	list = f.withoutRNA(p, f.candidates(p))
 	order(list)
 	way := path{list: list, spacing: f.spacing, heat: f.prior.Weights.Heat, shared: beyond}
@@ -388,7 +388,7 @@ func (f *finder) find(p *piece, probable bool) (list []candidate, chain []int32,
 		way.shared, way.scanned = 1, true
 	}
 	chain = way.run()
-	if probable {
+	if f.reporting {
 		way.posteriors()
 	}
 	return list, p.once(list, chain), way.total
@@ -567,7 +567,7 @@ func (f *finder) report(ctx context.Context) (out []Gene, splits []split, err er
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		list, chain, _ := f.find(p, true)
+		list, chain, _ := f.find(p)
 		byFrame := map[int32]float64{}
 		for i := range list {
 			byFrame[list[i].frame] += list[i].posterior

@@ -307,7 +307,7 @@ func (p *Prior) pairs(ctx context.Context, g *Annotated) (out []example, err err
 		if pc.length < shortest || pc.unknown() {
 			continue
 		}
-		list, chain, _ := learned.find(pc, false)
+		list, chain, _ := learned.find(pc)
 		for i := range max(0, len(chain)-1) {
 			a, b := &list[chain[i]], &list[chain[i+1]]
 			n, ok := pc.couple(a, b)

@@ -38,6 +38,7 @@ const (
 type relative struct {
 	hit      homology.Hit // of the part that is most like it
 	from, to int          // what all parts have of it
+	score    int          // of all parts
 }
 
 // shown are the splits that codons show, or a relative.
@@ -49,12 +50,12 @@ func (s *self) shown(ctx context.Context, splits []split) ([]split, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[int]bool{}
+	unwhole := map[int]bool{}
 	for i := range splits {
-		parts[s.at[splits[i].parts[0]]], parts[s.at[splits[i].parts[1]]] = true, true
+		unwhole[s.at[splits[i].parts[0]]], unwhole[s.at[splits[i].parts[1]]] = true, true
 	}
 	runs := s.runs(splits)
-	each(ctx, len(runs), func(i int, w *homology.Workspace) { s.compare(runs[i], splits, parts, index, w) })
+	each(ctx, len(runs), func(i int, w *homology.Workspace) { s.compare(runs[i], splits, unwhole, index, w) })
 	return slices.DeleteFunc(splits, func(x split) bool { return !x.sure && x.whole == nil }), ctx.Err()
 }
 
@@ -65,12 +66,7 @@ type run []int
 func (s *self) runs(splits []split) (out []run) {
 	following, behind := map[spot]int{}, map[spot]bool{}
 	for i := range splits {
-		following[splits[i].parts[0]] = i
-	}
-	for i := range splits {
-		if _, more := following[splits[i].parts[1]]; more {
-			behind[splits[i].parts[1]] = true
-		}
+		following[splits[i].parts[0]], behind[splits[i].parts[1]] = i, true
 	}
 	for i := range splits {
 		if behind[splits[i].parts[0]] {
@@ -85,8 +81,8 @@ func (s *self) runs(splits []split) (out []run) {
 	return out
 }
 
-// compare sets the relative that shows the splits of a run, if there is one. What is a part of any split can't show one.
-func (s *self) compare(r run, splits []split, unsure map[int]bool, index *homology.Index, w *homology.Workspace) {
+// compare sets the relative that shows each split of a run best, if there is one. What may be a part itself, unwhole, can't show one.
+func (s *self) compare(r run, splits []split, unwhole map[int]bool, index *homology.Index, w *homology.Workspace) {
 	parts := []int{s.at[splits[r[0]].parts[0]]}
 	for _, i := range r {
 		parts = append(parts, s.at[splits[i].parts[1]])
@@ -101,7 +97,7 @@ func (s *self) compare(r run, splits []split, unsure map[int]bool, index *homolo
 	for k, part := range parts {
 		// Of shorter ones a part couldn't be like a part.
 		shortest := int(partAligned * float64(len(s.proteins[part].Seq)))
-		hits[k] = slices.DeleteFunc(index.Remote(part, shortest, longest, relativeExpect, w), func(h homology.Hit) bool { return unsure[h.Number] })
+		hits[k] = slices.DeleteFunc(index.Remote(part, shortest, longest, relativeExpect, w), func(h homology.Hit) bool { return unwhole[h.Number] })
 		if slices.ContainsFunc(hits[k], func(h homology.Hit) bool { return min(h.Coverage, h.QueryCoverage) >= wholeCoverage }) {
 			parts[k], hits[k] = -1, nil // a gene that others are as long as
 			continue
@@ -112,7 +108,6 @@ func (s *self) compare(r run, splits []split, unsure map[int]bool, index *homolo
 			}
 		}
 	}
-	best := 0
 	for _, number := range tried {
 		places := s.places(number, parts, hits, w)
 		for from := 0; from < len(parts); {
@@ -120,12 +115,11 @@ func (s *self) compare(r run, splits []split, unsure map[int]bool, index *homolo
 			for to < len(parts) && follows(&places[to-1], &places[to]) {
 				to++
 			}
-			top := slices.MaxFunc(places[from:to], func(a, b homology.Hit) int { return a.Score - b.Score })
-			if score := whole(places[from:to]); score > best && top.Identity >= relativeIdentity {
-				best = score
-				x := &relative{hit: top, from: places[from].Start, to: places[to-1].End}
+			if x := whole(places[from:to]); x != nil {
 				for _, i := range r[from : to-1] {
-					splits[i].whole = x
+					if y := splits[i].whole; y == nil || y.score < x.score {
+						splits[i].whole = x
+					}
 				}
 			}
 			from = to
@@ -176,18 +170,17 @@ func follows(a, b *homology.Hit) bool {
 	return min(a.QueryCoverage, b.QueryCoverage) >= partAligned && b.Start >= a.End-partsOverlap
 }
 
-// whole is the score of parts that have about all of a relative together, 0 if they haven't.
-func whole(places []homology.Hit) (score int) {
-	if len(places) < 2 {
-		return 0
-	}
+// whole is the relative that parts have about all of together, nil if they haven't.
+func whole(places []homology.Hit) *relative {
+	top := slices.MaxFunc(places, func(a, b homology.Hit) int { return a.Score - b.Score })
+	x := &relative{hit: top, from: places[0].Start, to: places[len(places)-1].End}
 	covered := 0.0
 	for i := range places {
 		covered += places[i].Coverage
-		score += places[i].Score
+		x.score += places[i].Score
 	}
-	if covered < wholeCoverage {
-		return 0
+	if len(places) < 2 || covered < wholeCoverage || top.Identity < relativeIdentity {
+		return nil
 	}
-	return score
+	return x
 }

@@ -50,21 +50,7 @@ func TestRelativesShowWhatWasOneGene(t *testing.T) {
 			rng := rand.New(rand.NewPCG(45, 1))
 			for range 3 { // in any order of the genes
 				rng.Shuffle(len(proteins), func(i, j int) { proteins[i], proteins[j] = proteins[j], proteins[i] })
-				s := &self{proteins: proteins, at: map[spot]int{}}
-				var splits []split
-				taken := map[int]bool{}
-				for k, seq := range tt.parts {
-					i := slices.IndexFunc(proteins, func(p homology.Protein) bool { return slices.Equal(p.Seq, seq) })
-					for taken[i] {
-						i += 1 + slices.IndexFunc(proteins[i+1:], func(p homology.Protein) bool { return slices.Equal(p.Seq, seq) })
-					}
-					taken[i] = true
-					at := spot{start: 1000 * k, end: 1000*k + 900}
-					s.at[at] = i
-					if k > 0 {
-						splits = append(splits, split{parts: [2]spot{{start: at.start - 1000, end: at.end - 1000}, at}, fault: Frameshift, sure: tt.sure})
-					}
-				}
+				s, splits := besides(proteins, tt.parts, tt.sure)
 				rng.Shuffle(len(splits), func(i, j int) { splits[i], splits[j] = splits[j], splits[i] })
 				got, err := s.shown(t.Context(), slices.Clone(splits))
 				require.NoError(t, err)
@@ -88,6 +74,46 @@ func TestRelativesShowWhatWasOneGene(t *testing.T) {
 			}
 		})
 	}
+}
+
+// besides are splits of parts that follow each other, each of which is one of the proteins.
+func besides(proteins []homology.Protein, parts [][]byte, sure bool) (s *self, splits []split) {
+	s = &self{proteins: proteins, at: map[spot]int{}}
+	taken := map[int]bool{}
+	for k, seq := range parts {
+		i := slices.IndexFunc(proteins, func(p homology.Protein) bool { return slices.Equal(p.Seq, seq) })
+		for taken[i] {
+			i += 1 + slices.IndexFunc(proteins[i+1:], func(p homology.Protein) bool { return slices.Equal(p.Seq, seq) })
+		}
+		taken[i] = true
+		at := spot{start: 1000 * k, end: 1000*k + 900}
+		s.at[at] = i
+		if k > 0 {
+			splits = append(splits, split{parts: [2]spot{{start: at.start - 1000, end: at.end - 1000}, at}, fault: Frameshift, sure: sure})
+		}
+	}
+	return s, splits
+}
+
+// TestNeighboursAreShownByRelativesOfTheirOwn: of two broken genes that follow each other each is shown by its own relative, and the longer doesn't hide the shorter.
+func TestNeighboursAreShownByRelativesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	family, err := homology.Load(filepath.Join("testdata", "relatives.fa"))
+	require.NoError(t, err)
+	_, _, proteins := lambdaGenes(t)
+	longest := slices.MaxFunc(proteins, func(a, b homology.Protein) int { return len(a.Seq) - len(b.Seq) }).Seq
+	middle := len(longest) / 2
+	parts := [][]byte{longest[:middle], longest[middle:], family[0].Seq, family[1].Seq}
+	proteins = append(proteins, family[2], family[3])
+	for _, seq := range parts {
+		proteins = append(proteins, homology.Protein{Seq: seq})
+	}
+	s, splits := besides(proteins, parts, false)
+	got, err := s.shown(t.Context(), splits)
+	require.NoError(t, err)
+	require.Len(t, got, 2, "the neighbours of the two are none")
+	require.Equal(t, string(longest), string(got[0].whole.hit.Protein.Seq))
+	require.Equal(t, string(family[2].Seq), string(got[1].whole.hit.Protein.Seq))
 }
 
 // TestRelativesShowMoreBrokenGenes: in a genome that has whole relatives of its broken genes, of whose residues a third are others, more of these are found than by

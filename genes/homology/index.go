@@ -84,7 +84,7 @@ type Index struct {
 // returned.
 func NewIndex(proteins []Protein) (*Index, error) { return newIndex(proteins, &each, candidates) }
 
-// NewRemoteIndex makes an index that finds proteins of which two in five residues are the same, where NewIndex's has to have more. A search takes ten times as
+// NewRemoteIndex makes an index that finds proteins of which two in five residues are the same, where NewIndex's has to have more. A search takes a hundred times as
 // long.
 func NewRemoteIndex(proteins []Protein) (*Index, error) {
 	return newIndex(proteins, &alike, remoteCandidates)
