@@ -42,7 +42,7 @@ const (
 	// candidates is the most proteins that a query is aligned with.
 	candidates = 8
 	// remoteCandidates is the same among remote relatives, of which a few share no more words than others do by chance.
-	remoteCandidates = 60
+	remoteCandidates = 16
 	// fewerShared is how many times fewer words than the first a candidate may share.
 	fewerShared = 8
 	// shortQuery is a length in residues up to which one shared word is enough for an alignment.

@@ -3,6 +3,7 @@ package rna
 import (
 	"cmp"
 	"slices"
+	"sync"
 )
 
 // Gene is an RNA gene that was found.
@@ -109,25 +110,13 @@ func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byt
 	if circular {
 		s = append(s, s[:min(n, overhang)]...)
 	}
-	var out []Gene
-	for _, reverse := range []bool{false, true} {
-		if reverse {
-			s = Complemented(s)
-		}
-		for _, list := range [][]Gene{x.ribosomal(s, !circular), transfer(s, amino)} {
-			for i := range list {
-				g := &list[i]
-				if g.Reverse = reverse; reverse {
-					g.Start, g.End = len(s)-g.End, len(s)-g.Start
-					g.OpenLow, g.OpenHigh = g.OpenHigh, g.OpenLow
-				}
-			}
-			if circular {
-				list = once(list, n)
-			}
-			out = append(out, list...)
-		}
+	strands, found := [2][]byte{s, Complemented(s)}, [2][]Gene{}
+	var both sync.WaitGroup
+	for i := range strands {
+		both.Go(func() { found[i] = x.strand(strands[i], i == 1, circular, n, amino) })
 	}
+	both.Wait()
+	out := slices.Concat(found[:]...)
 	for _, g := range x.cut(letters, circular) {
 		overlaps := func(o Gene) bool { return g.Start < o.End && o.Start < g.End || g.Start < o.End-n }
 		if !slices.ContainsFunc(out, overlaps) {
@@ -137,6 +126,24 @@ func (x *Index) Find(letters []byte, circular bool, amino func(codon string) byt
 	slices.SortFunc(out, func(a, b Gene) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Product, b.Product))
 	})
+	return out
+}
+
+// strand finds the RNA genes of one strand of a sequence of n bases.
+func (x *Index) strand(s []byte, reverse, circular bool, n int, amino func(codon string) byte) (out []Gene) {
+	for _, list := range [][]Gene{x.ribosomal(s, !circular), transfer(s, amino)} {
+		for i := range list {
+			g := &list[i]
+			if g.Reverse = reverse; reverse {
+				g.Start, g.End = len(s)-g.End, len(s)-g.Start
+				g.OpenLow, g.OpenHigh = g.OpenHigh, g.OpenLow
+			}
+		}
+		if circular {
+			list = once(list, n)
+		}
+		out = append(out, list...)
+	}
 	return out
 }
 
